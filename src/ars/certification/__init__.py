@@ -1,0 +1,1 @@
+"""Certification: votes, bounds, certificates, records. Import from the modules, or from ``ars`` itself."""

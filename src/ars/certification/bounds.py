@@ -1,0 +1,86 @@
+"""Confidence bounds on the class probabilities, from the votes of N independent draws."""
+
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+from scipy.special import betainccinv, betaincinv
+
+Bound = Literal["cohen", "classes"]
+BOUNDS: tuple[Bound, ...] = get_args(Bound)
+
+# Share of alpha for the predicted class in the class bounds; an even split loses .02 to .05 tau.
+TOP_SHARE = 0.9
+# The inverse incomplete beta function rounds either way; a level a little below alpha keeps its result inside.
+LEVEL = 1 - 1e-9
+
+
+def check_alpha(alpha: float) -> None:
+    """Refuse a failure probability for which no bound exists."""
+    if not 0 < alpha < 1:
+        raise ValueError(f"alpha must lie strictly between 0 and 1, got {alpha}")
+
+
+def lower_bound(successes: int, n: int, alpha: float) -> float:
+    """Clopper-Pearson: with probability at least 1 - alpha, p >= lower_bound.
+
+    >>> lower_bound(0, 10, 0.05), round(lower_bound(10, 10, 0.05), 4)
+    (0.0, 0.7411)
+    """
+    _check(successes, n, alpha)
+    return 0.0 if successes == 0 else float(betaincinv(successes, n - successes + 1, alpha * LEVEL))
+
+
+def upper_bound(successes: int, n: int, alpha: float) -> float:
+    """Clopper-Pearson: with probability at least 1 - alpha, p <= upper_bound.
+
+    >>> upper_bound(10, 10, 0.05), round(upper_bound(0, 10, 0.05), 4)
+    (1.0, 0.2589)
+    """
+    _check(successes, n, alpha)
+    return 1.0 if successes == n else float(betainccinv(successes + 1, n - successes, alpha * LEVEL))
+
+
+def class_probabilities(counts: Sequence[int], top: int, alpha: float, bound: Bound) -> tuple[float, float]:
+    """(lower, upper): with probability at least 1 - alpha, p_top >= lower and every other p_c <= upper.
+
+    top must have been chosen without looking at these counts.
+
+    - "cohen": lower at level alpha, upper = 1 - lower (Cohen et al.).
+    - "classes": lower at 0.9 alpha; the rest of alpha is shared by the K - 1 others (union bound, zero counts
+      included), whose largest count gives the upper bound.
+
+    >>> class_probabilities([60, 20, 20], top=0, alpha=0.05, bound="classes")[1] < 0.5
+    True
+    """
+    check_alpha(alpha)
+    n = sum(counts)
+    if bound == "cohen":
+        lower = lower_bound(counts[top], n, alpha)
+        return lower, 1 - lower
+    if bound == "classes":
+        lower = lower_bound(counts[top], n, TOP_SHARE * alpha)
+        others = [count for label, count in enumerate(counts) if label != top]
+        if not others:
+            raise ValueError("class bounds need at least two classes")
+        runner_up = upper_bound(max(others), n, (1 - TOP_SHARE) * alpha / len(others))
+        return lower, min(1 - lower, runner_up)
+    raise ValueError(f"bound must be one of {', '.join(BOUNDS)}, got {bound!r}")
+
+
+def least_draws(alpha: float, bound: Bound) -> int:
+    """The least N at which unanimous votes certify anything: alpha^(1/N) > 1/2.
+
+    >>> least_draws(0.05, "cohen"), least_draws(0.001, "cohen")
+    (5, 10)
+    """
+    check_alpha(alpha)
+    n = 1
+    while class_probabilities([n, 0], 0, alpha, bound)[0] <= 0.5:
+        n += 1
+    return n
+
+
+def _check(successes: int, n: int, alpha: float) -> None:
+    check_alpha(alpha)
+    if not 0 <= successes <= n or n < 1:
+        raise ValueError(f"need 0 <= successes <= n and n >= 1, got {successes} of {n}")

@@ -1,0 +1,162 @@
+"""certify() and predict(): select a class, estimate its probability on fresh draws, abstain or state a radius."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float
+from scipy.stats import binomtest
+from torch import Tensor
+
+from ars.certification.bounds import BOUNDS, Bound, check_alpha, class_probabilities, least_draws
+from ars.certification.certificate import Certificate, Prediction
+from ars.certification.sampling import Precision, count_votes
+from ars.smoothing import SmoothedClassifier
+from ars.smoothing.images import as_batch
+from ars.theory import Ball, Norm
+
+Image = Float[Tensor, "c h w"]
+Batch = Float[Tensor, "b c h w"]
+
+
+def check_request(model: SmoothedClassifier, *, norm: Norm, dim: int, n_estimate: int, alpha: float, bound: Bound) -> None:
+    """Refuse, before anything is drawn, what could not be certified afterwards."""
+    check_alpha(alpha)
+    model.guarantee(Ball(norm, dim, 0.0))
+    least = least_draws(alpha, bound)
+    if n_estimate < least:
+        raise ValueError(
+            f"n_estimate={n_estimate} cannot certify anything at alpha={alpha} even if all votes agree; "
+            f"use at least {least} draws"
+        )
+
+
+def certify(
+    model: SmoothedClassifier,
+    x: Image | Batch,
+    *,
+    norm: Norm = "linf",
+    n_select: int = 100,
+    n_estimate: int = 50_000,
+    alpha: float = 0.05,
+    seed: int,
+    bound: Bound = "cohen",
+    indices: Sequence[int] | None = None,
+    precision: Precision = "float32",
+    batch_size: int = 1000,
+) -> Certificate | list[Certificate]:
+    """Certify one image [c, h, w] (one Certificate) or a batch [b, c, h, w] (a list of them).
+
+    For each image, with probability at least 1 - alpha over the draws: if a label is given, no perturbation with
+    norm at most the radius changes it. n_select draws choose the class, n_estimate fresh ones estimate its
+    probability. indices (default 0, 1, ...) name the images, so that each gets noise of its own.
+    """
+    images = as_batch(x)
+    dim = images[0].numel()
+    check_request(model, norm=norm, dim=dim, n_estimate=n_estimate, alpha=alpha, bound=bound)
+    names = _names(images, indices)
+    if n_select < 1:
+        raise ValueError(f"n_select must be at least 1, got {n_select}")
+    selected = count_votes(
+        model, images, names, n=n_select, stage="select", seed=seed, precision=precision, batch_size=batch_size
+    )
+    estimated = count_votes(
+        model, images, names, n=n_estimate, stage="estimate", seed=seed, precision=precision, batch_size=batch_size
+    )
+    certificates = [
+        conclude(
+            model, select_counts, counts, norm=norm, dim=dim, alpha=alpha, bound=bound,
+            seed=seed, index=index, precision=precision,
+        )
+        for select_counts, counts, index in zip(selected, estimated, names, strict=True)
+    ]  # fmt: skip
+    return certificates if x.ndim == 4 else certificates[0]
+
+
+def conclude(
+    model: SmoothedClassifier,
+    select_counts: np.ndarray,
+    counts: np.ndarray,
+    *,
+    norm: Norm,
+    dim: int,
+    alpha: float,
+    bound: Bound,
+    seed: int,
+    index: int,
+    precision: Precision,
+) -> Certificate:
+    """From votes to the certificate: the class of the selection draws, the radius of the estimation draws."""
+    votes = tuple(int(count) for count in counts)
+    candidate = int(select_counts.argmax())
+    probabilities = {name: class_probabilities(votes, candidate, alpha, name) for name in BOUNDS}
+    radii = {
+        name: model.radius(lower, upper, norm=norm, dim=dim) if lower > upper else 0.0
+        for name, (lower, upper) in probabilities.items()
+    }
+    lower, upper = probabilities[bound]
+    return Certificate(
+        label=candidate if radii[bound] > 0 else None,
+        radius=radii[bound],
+        norm=norm,
+        dim=dim,
+        candidate=candidate,
+        p_lower=lower,
+        p_upper=upper,
+        bound=bound,
+        radii=radii,
+        counts=votes,
+        select_counts=tuple(int(count) for count in select_counts),
+        alpha=alpha,
+        sigmas=model.mechanism.sigmas,
+        seed=seed,
+        index=index,
+        precision=precision,
+    )
+
+
+def predict(
+    model: SmoothedClassifier,
+    x: Image | Batch,
+    *,
+    n: int = 1000,
+    alpha: float = 0.05,
+    seed: int,
+    indices: Sequence[int] | None = None,
+    precision: Precision = "float32",
+    batch_size: int = 1000,
+) -> Prediction | list[Prediction]:
+    """The smoothed classifier's label (Cohen et al., PREDICT), or an abstention, for one image or a batch.
+
+    With probability at least 1 - alpha over the draws: if a label is given, it is the most probable class. The two
+    leading classes are told apart by an exact binomial test.
+    """
+    images = as_batch(x)
+    check_alpha(alpha)
+    if 2 * 0.5**n > alpha:
+        raise ValueError(f"n={n} draws cannot tell two classes apart at alpha={alpha} even if all votes agree")
+    names = _names(images, indices)
+    votes = count_votes(
+        model, images, names, n=n, stage="estimate", seed=seed, precision=precision, batch_size=batch_size
+    )
+    predictions = []
+    for counts, index in zip(votes, names, strict=True):
+        runner_up, leader = np.argsort(counts, kind="stable")[-2:]
+        p_value = float(binomtest(int(counts[leader]), int(counts[leader] + counts[runner_up]), 0.5).pvalue)
+        predictions.append(
+            Prediction(
+                label=int(leader) if p_value <= alpha else None,
+                p_value=p_value,
+                counts=tuple(int(count) for count in counts),
+                alpha=alpha,
+                seed=seed,
+                index=index,
+            )
+        )
+    return predictions if x.ndim == 4 else predictions[0]
+
+
+def _names(images: Batch, indices: Sequence[int] | None) -> list[int]:
+    names = list(range(len(images))) if indices is None else list(indices)
+    if len(names) != len(images) or len(set(names)) != len(names):
+        raise ValueError(f"need one distinct index for each of the {len(images)} images, got {names}")
+    return names

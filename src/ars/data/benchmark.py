@@ -1,0 +1,50 @@
+"""What every benchmark offers: random training batches, and fixed validation and test inputs."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+Split = Literal["validation", "test"]
+Labelled = tuple[Float[Tensor, "b c h w"], Int[Tensor, " b"]]
+
+
+class Benchmark(ABC):
+    """Images in [0, 1] with labels.
+
+    A validation or test input is a pure function of (split, index, benchmark seed): the same image on every machine,
+    in every process, for every method and batch size.
+    """
+
+    title: ClassVar[str]
+    """The name that stands beside every number."""
+    class_names: Sequence[str]
+    shape: tuple[int, int, int]
+    """Channels, height, width of an input."""
+
+    @abstractmethod
+    def train_batches(self, epoch: int, *, seed: int, batch_size: int, start: int = 0) -> Iterator[Labelled]:
+        """The batches of one epoch from number start on, a pure function of (seed, epoch, batch_size)."""
+
+    @abstractmethod
+    def train_size(self) -> int:
+        """How many images an epoch has."""
+
+    @abstractmethod
+    def size(self, split: Split) -> int:
+        """How many images a split has."""
+
+    @abstractmethod
+    def examples(self, split: Split, indices: Sequence[int]) -> Labelled:
+        """The fixed inputs with these indices."""
+
+    @abstractmethod
+    def moments(self) -> tuple[list[float], list[float]]:
+        """Mean and standard deviation of each channel over training inputs, for normalisation."""
+
+    @abstractmethod
+    def to(self, device: torch.device) -> "Benchmark":
+        """The same benchmark with its tensors on the device."""

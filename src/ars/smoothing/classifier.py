@@ -1,0 +1,46 @@
+"""A smoothed classifier: mechanism, then combination, then any network."""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from ars.smoothing.compose import Composition
+from ars.smoothing.mechanism import Generators, Images, Release
+from ars.theory import Ball, Norm, TradeOff, certified_radius
+
+Combine = Callable[[Sequence[Release]], Images]
+
+
+class SmoothedClassifier(nn.Module):
+    """g(combine(m_1, ..., m_k)), (m_1, ..., m_k) ~ mechanism(X).
+
+    X are images in [0, 1]; the classifier maps images to logits and sees X only through the releases, so all that
+    the mechanism guarantees holds for the labels too (post-processing).
+    """
+
+    def __init__(self, mechanism: Composition, combine: Combine, classifier: nn.Module) -> None:
+        super().__init__()
+        self.mechanism = mechanism
+        self.combine = combine
+        self.classifier = classifier
+
+    def forward(self, x: Images, generator: Generators) -> Float[Tensor, "b classes"]:
+        """The logits of one noisy draw for every image of the batch."""
+        logits: Tensor = self.classifier(self.combine(self.mechanism.release(x, generator)))
+        return logits
+
+    @torch.no_grad()
+    def stages(self, x: Images, generator: Generators) -> tuple[list[Release], Images]:
+        """One draw taken apart for the eye: the releases and the image that the classifier sees."""
+        releases = self.mechanism.release(x, generator)
+        return releases, self.combine(releases)
+
+    def guarantee(self, ball: Ball) -> TradeOff:
+        """What the label of one draw shows about X, for every perturbation in the ball."""
+        return self.mechanism.guarantee(ball)
+
+    def radius(self, p_plus: float, p_minus: float, *, norm: Norm, dim: int) -> float:
+        """The certified radius (Prop. 2.1) of a prediction whose class has probability at least p_plus."""
+        return certified_radius(self.guarantee, p_plus, p_minus, norm=norm, dim=dim)

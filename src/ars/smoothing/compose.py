@@ -1,0 +1,46 @@
+"""Several steps as one mechanism: releases are passed on, guarantees are composed."""
+
+from collections.abc import Sequence
+from typing import cast
+
+from torch import nn
+
+from ars.smoothing.mechanism import Generators, Images, Release, Step
+from ars.theory import Ball, TradeOff
+from ars.theory import compose as compose_tradeoffs
+
+
+class Composition(nn.Module):
+    """k adaptive steps (Thm 2.3): step j sees X and the releases of steps 1 to j - 1."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        super().__init__()
+        if not steps:
+            raise ValueError("a mechanism needs at least one step")
+        self.steps = nn.ModuleList(steps)
+
+    def release(self, x: Images, generator: Generators) -> list[Release]:
+        """Sample every step in turn; all of it together is what the classifier may see."""
+        releases: list[Release] = []
+        for step in self.steps:
+            releases.append(cast(Step, step).release(x, releases, generator))
+        return releases
+
+    def guarantee(self, ball: Ball) -> TradeOff:
+        """The composed guarantee of the steps."""
+        return compose_tradeoffs(*(cast(Step, step).guarantee(ball) for step in self.steps))
+
+    @property
+    def sigmas(self) -> tuple[float, ...]:
+        """The noise budgets of the steps, in order."""
+        return tuple(cast(Step, step).sigma for step in self.steps)
+
+
+def compose(*steps: Step) -> Composition:
+    """Run the steps one after another on the same X.
+
+    >>> from ars.smoothing.gaussian import Gaussian
+    >>> compose(Gaussian(0.5), Gaussian(0.5)).sigmas
+    (0.5, 0.5)
+    """
+    return Composition(steps)

@@ -1,0 +1,44 @@
+"""M1: the Gaussian mechanism, X + N(0, sigma^2 I)."""
+
+import math
+from collections.abc import Sequence
+
+import torch
+
+from ars.smoothing.mechanism import Generators, Images, Release, Step, normal_like
+from ars.theory import Ball
+from ars.theory.rounding import up
+from ars.theory.tradeoff import Gaussian as GaussianTradeOff
+
+
+def check_sigma(sigma: float) -> float:
+    """Refuse a noise level that no guarantee can be stated for."""
+    if not 0 < sigma < math.inf:
+        raise ValueError(f"sigma must be positive and finite, got {sigma}")
+    return float(sigma)
+
+
+class Gaussian(Step):
+    """m = X + z, z ~ N(0, sigma^2 I); ignores the earlier releases.
+
+    >>> Gaussian(sigma=0.5).guarantee(Ball("l2", dim=3072, radius=0.25)).mu >= 0.5
+    True
+    """
+
+    def __init__(self, sigma: float) -> None:
+        super().__init__()
+        self._sigma = check_sigma(sigma)
+
+    @property
+    def sigma(self) -> float:
+        """The standard deviation of the noise, in pixel units."""
+        return self._sigma
+
+    def release(self, x: Images, past: Sequence[Release], generator: Generators) -> Release:
+        """Sample X + sigma z."""
+        one = torch.ones((1, 1, 1, 1), device=x.device)
+        return Release(x.float() + self.sigma * normal_like(x, generator), weight=one, std=self.sigma * one)
+
+    def guarantee(self, ball: Ball) -> GaussianTradeOff:
+        """G_mu with mu = ||e||_2 / sigma (Dong et al., Thm 2.7), sqrt(d) r / sigma for an Linf ball (Eq. 4)."""
+        return GaussianTradeOff(up(ball.l2_radius / self.sigma))

@@ -1,0 +1,71 @@
+"""M2: the masked Gaussian mechanism of Prop. 2.4."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import nn
+
+from ars.smoothing.averaging import minimum_variance
+from ars.smoothing.gaussian import check_sigma
+from ars.smoothing.mechanism import Generators, Images, Release, Step, normal_like
+from ars.theory import Ball, UnsupportedThreat
+from ars.theory.rounding import up
+from ars.theory.tradeoff import Gaussian as GaussianTradeOff
+
+# Below this the noise no longer shrinks with the mask: more noise is sound, and an all-zero mask divides nothing by 0.
+LEAST_RMS = 1e-3
+# The float32 mean square may come out this much too small; the noise is scaled up past it.
+RMS_ERROR = 1e-6
+
+
+class MaskedGaussian(Step):
+    """m = w * X + z, z ~ N(0, (||w||^2 / d) sigma^2 I), w = mask(what the earlier steps released).
+
+    The mask sees the minimum-variance combination of the earlier releases (after one Gaussian step: m1 itself);
+    with no earlier step it sees an image of zeros, so that only a static mask makes sense there. It gives one
+    weight in [0, 1] a pixel, [b, 1, h, w] broadcast over the channels, or one a coordinate, [b, c, h, w].
+    """
+
+    def __init__(self, sigma: float, mask: nn.Module) -> None:
+        super().__init__()
+        self._sigma = check_sigma(sigma)
+        self.mask = mask
+
+    @property
+    def sigma(self) -> float:
+        """The standard deviation that the noise would have at w = 1, in pixel units."""
+        return self._sigma
+
+    def release(self, x: Images, past: Sequence[Release], generator: Generators) -> Release:
+        """Sample w * X + s z with s = sigma ||w|| / sqrt(d), the norm over all d coordinates."""
+        seen = minimum_variance(past) if past else torch.zeros_like(x)
+        weight = self.mask(seen).float()
+        check_mask(weight, x)
+        # the mean over all d coordinates: a weight shared by the channels counts once for each of them
+        rms = weight.square().mean(dim=(1, 2, 3), keepdim=True).clamp_min(LEAST_RMS**2).sqrt()
+        std = self.sigma * (1 + RMS_ERROR) * rms
+        return Release(weight * x.float() + std * normal_like(x, generator), weight=weight, std=std)
+
+    def guarantee(self, ball: Ball) -> GaussianTradeOff:
+        """||w * e||_2 <= ||w||_2 ||e||_inf, so mu = sqrt(d) r / sigma whatever the mask (Prop. 2.4); Linf only."""
+        if ball.norm != "linf":
+            raise UnsupportedThreat(
+                f"MaskedGaussian covers 'linf' (Prop. 2.4), got {ball.norm!r}: inside an L2 ball all of e can sit "
+                "where the mask is 1; certify 'linf', or use Gaussian steps for 'l2'"
+            )
+        return GaussianTradeOff(up(ball.l2_radius / self.sigma))
+
+
+def check_mask(weight: torch.Tensor, x: Images) -> None:
+    """Refuse a mask of the wrong shape or, outside compiled code, with weights that are not in [0, 1]."""
+    batch, channels, height, width = x.shape
+    if weight.shape not in ((batch, 1, height, width), (batch, channels, height, width)):
+        raise ValueError(
+            f"the mask must give [{batch}, 1 or {channels}, {height}, {width}] weights for images of shape "
+            f"{list(x.shape)}, got {list(weight.shape)}"
+        )
+    if torch.compiler.is_compiling():
+        return
+    low, high = (float(bound) for bound in torch.aminmax(weight.detach()))
+    if not (low >= 0 and high <= 1):  # NaN fails both
+        raise ValueError(f"the mask must lie in [0, 1], got values from {low} to {high}; end it in a sigmoid")

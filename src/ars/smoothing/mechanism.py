@@ -1,0 +1,60 @@
+"""The one idea of the library: a mechanism is a sampler and its guarantee in one object."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from ars.theory import Ball, TradeOff
+
+Images = Float[Tensor, "b c h w"]
+# One generator for the whole batch, or several, each for an equal run of the batch's images.
+Generators = torch.Generator | Sequence[torch.Generator]
+
+
+@dataclass(frozen=True)
+class Release:
+    """What one step lets out about X: value = weight * X + std * z, z standard normal."""
+
+    value: Float[Tensor, "b c h w"]
+    weight: Float[Tensor, "#b #c #h #w"]
+    std: Float[Tensor, "#b 1 1 1"]
+
+
+class Step(nn.Module, ABC):
+    """A noisy look at X that may depend on the earlier looks, and the proof of how little it shows."""
+
+    @abstractmethod
+    def release(self, x: Images, past: Sequence[Release], generator: Generators) -> Release:
+        """Sample this step's release, independently for every image of the batch.
+
+        Nothing but the returned value may depend on x; past holds the releases of the earlier steps.
+        """
+
+    @abstractmethod
+    def guarantee(self, ball: Ball) -> TradeOff:
+        """The trade-off function between this step's releases at X and at X + e, for every e in the ball."""
+
+    @property
+    @abstractmethod
+    def sigma(self) -> float:
+        """The noise budget of the step, as the record states it."""
+
+
+def normal_like(x: Images, generator: Generators) -> Images:
+    """Standard normal noise in float32, a fresh draw for every coordinate of every image.
+
+    With several generators the batch is cut into equal runs, one a generator: the noise of a run does not depend
+    on what else is in the batch.
+    """
+    noise = torch.empty(x.shape, dtype=torch.float32, device=x.device)
+    if isinstance(generator, torch.Generator):
+        return noise.normal_(generator=generator)
+    if len(x) % len(generator):
+        raise ValueError(f"a batch of {len(x)} images cannot be shared evenly by {len(generator)} generators")
+    for run, run_generator in zip(noise.chunk(len(generator)), generator, strict=True):
+        run.normal_(generator=run_generator)
+    return noise

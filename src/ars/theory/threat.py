@@ -1,0 +1,38 @@
+"""What the adversary may do: a ball of perturbations around an image."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+Norm = Literal["l2", "linf"]
+NORMS: tuple[Norm, ...] = get_args(Norm)
+
+
+class UnsupportedThreat(ValueError):
+    """A guarantee was asked for a ball that the mechanism's proof does not cover."""
+
+
+@dataclass(frozen=True)
+class Ball:
+    """B_p(r): every perturbation e in R^dim with ||e||_p <= radius."""
+
+    norm: Norm
+    dim: int
+    radius: float
+
+    def __post_init__(self) -> None:
+        if self.norm not in NORMS:
+            raise UnsupportedThreat(f"norm must be one of {', '.join(NORMS)}, got {self.norm!r}")
+        if self.dim < 1:
+            raise ValueError(f"dim must be at least 1, got {self.dim}")
+        if not 0 <= self.radius < math.inf:
+            raise ValueError(f"radius must be finite and at least 0, got {self.radius}")
+
+    @property
+    def l2_radius(self) -> float:
+        """Radius of the smallest L2 ball around this one: ||e||_2 <= sqrt(dim) ||e||_inf, Eq. (4).
+
+        >>> Ball("linf", dim=4, radius=0.5).l2_radius
+        1.0
+        """
+        return self.radius * math.sqrt(self.dim) if self.norm == "linf" else self.radius
