@@ -18,7 +18,9 @@ Image = Float[Tensor, "c h w"]
 Batch = Float[Tensor, "b c h w"]
 
 
-def check_request(model: SmoothedClassifier, *, norm: Norm, dim: int, n_estimate: int, alpha: float, bound: Bound) -> None:
+def check_request(
+    model: SmoothedClassifier, *, norm: Norm, dim: int, n_estimate: int, alpha: float, bound: Bound
+) -> None:
     """Refuse, before anything is drawn, what could not be certified afterwards."""
     check_alpha(alpha)
     model.guarantee(Ball(norm, dim, 0.0))
