@@ -4,7 +4,7 @@ A float64 result is moved past its error bound: noise and privacy loss up, proba
 The bound is generous (the functions used are good to about 4 ulp) and costs nothing visible.
 """
 
-import math
+from decimal import ROUND_FLOOR, Context, Decimal
 
 ERROR = 16 * 2.0**-52
 
@@ -22,11 +22,10 @@ def down(value: float) -> float:
 def truncate(value: float, decimals: int) -> str:
     """Print a radius with its decimals cut, never rounded up.
 
-    >>> truncate(0.01999, 3), truncate(0.2, 1)
-    ('0.019', '0.2')
+    >>> truncate(0.01999, 3), truncate(0.29, 2)
+    ('0.019', '0.29')
     """
-    scale: int = 10**decimals
-    cut = math.floor(value * scale) / scale
-    if cut > value:  # value * scale was rounded up to the next integer
-        cut = (math.floor(value * scale) - 1) / scale
-    return f"{cut:.{decimals}f}"
+    # in decimal arithmetic: 0.29 * 100 is 28.999999999999996 in float64
+    shortest = Decimal(repr(float(value)))
+    cut = shortest.quantize(Decimal(1).scaleb(-decimals), rounding=ROUND_FLOOR, context=Context(prec=400))
+    return f"{cut:f}"

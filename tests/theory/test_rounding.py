@@ -1,0 +1,49 @@
+import math
+from fractions import Fraction
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from ars.theory.rounding import ERROR, down, truncate, up
+
+numbers = st.floats(min_value=-1e150, max_value=1e150).filter(lambda value: value == 0 or abs(value) > 1e-150)
+
+
+@given(numbers)
+def test_up_moves_past_the_error_bound_and_no_further_than_twice_it(value):
+    moved = Fraction(up(value)) - Fraction(value)
+    size = abs(Fraction(value))
+    assert Fraction(ERROR) / 2 * size <= moved <= Fraction(ERROR) * 2 * size
+
+
+@given(numbers)
+def test_down_is_up_seen_from_the_other_side(value):
+    assert down(value) == -up(-value)
+    assert down(value) <= value <= up(value)
+
+
+@given(st.floats(min_value=-1e12, max_value=1e12), st.integers(min_value=0, max_value=25))
+@example(value=0.29, decimals=2)  # 0.29 * 100 = 28.999999999999996 in float64
+@example(value=1.1, decimals=20)  # 1.1 * 1e20 is past 2^53, where floor cuts nothing
+@example(value=0.1 + 0.7, decimals=17)
+@example(value=5e-324, decimals=3)
+@example(value=-0.0005, decimals=3)
+def test_a_truncated_radius_is_never_above_the_radius_and_less_than_one_unit_below(value, decimals):
+    printed = truncate(value, decimals)
+    assert float(printed) <= value
+    assert Fraction(value) - Fraction(printed) < Fraction(1, 10**decimals) + Fraction(math.ulp(value))
+
+
+@given(st.floats(min_value=0, max_value=1e6), st.integers(min_value=0, max_value=12))
+def test_a_truncated_radius_has_the_decimals_asked_for(value, decimals):
+    _, _, cut = truncate(value, decimals).partition(".")
+    assert len(cut) == decimals
+
+
+@pytest.mark.parametrize(
+    ("value", "decimals", "printed"),
+    [(0.019999999, 3, "0.019"), (0.3, 1, "0.3"), (0.29, 2, "0.29"), (2.0, 0, "2"), (0.9999, 0, "0"), (0.0, 2, "0.00")],
+)
+def test_decimals_are_cut_and_numbers_that_have_few_are_kept(value, decimals, printed):
+    assert truncate(value, decimals) == printed
