@@ -44,13 +44,15 @@ def split_noise(sigma: float, *, first: float) -> tuple[float, float]:
     """
     if not 0 < sigma < first < math.inf:
         raise ValueError(f"need first > sigma > 0, got first={first}, sigma={sigma}")
-    # 1/sigma^2 - 1/first^2 as a product, so that first near sigma loses no digits
-    precision = (first - sigma) * (first + sigma) / (sigma * first) ** 2
-    return first, up(1 / math.sqrt(precision))
+    # 1 - (sigma/first)^2 as a product, so that first near sigma loses no digits
+    left = (first - sigma) / first * (1 + sigma / first)
+    return first, up(sigma / math.sqrt(left))
 
 
 def noise_of_share(sigma: float, share: float) -> float:
     """The sigma_1 that spends a share phi = sigma^2 / sigma_1^2 of the budget on the first step (paper: one half)."""
+    if not 0 < sigma < math.inf:
+        raise ValueError(f"sigma must be positive and finite, got {sigma}")
     if not 0 < share < 1:
         raise ValueError(f"the first step's share must lie strictly between 0 and 1, got {share}")
     return sigma / math.sqrt(share)

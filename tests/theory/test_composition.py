@@ -1,0 +1,118 @@
+import math
+
+import mpmath
+import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+from mpmath import mpf
+
+from ars.theory import Gaussian, compose, noise_of_share, split_noise, total_noise
+
+sigmas = st.floats(min_value=1e-6, max_value=1e6)
+TIGHT = mpf("1e-14")
+
+
+def exact_total(levels):
+    return 1 / mpmath.sqrt(mpmath.fsum(1 / mpf(level) ** 2 for level in levels))
+
+
+@given(st.lists(sigmas, min_size=1, max_size=20))
+def test_total_noise_is_rounded_down(levels):
+    exact = exact_total(levels)
+    assert exact * (1 - TIGHT) <= total_noise(levels) <= exact
+
+
+@given(st.lists(st.floats(min_value=0, max_value=1e6), min_size=2, max_size=20))
+def test_composed_privacy_loss_is_rounded_up(losses):
+    exact = mpmath.sqrt(mpmath.fsum(mpf(mu) ** 2 for mu in losses))
+    composed = compose(*map(Gaussian, losses)).mu
+    assert composed >= exact
+    assert composed <= exact * (1 + TIGHT) + mpf(1e-320)
+
+
+@given(st.lists(sigmas, min_size=1, max_size=6), st.floats(min_value=1e-3, max_value=10))
+def test_composing_losses_is_spending_the_total_noise(levels, radius):
+    """Two ways to Thm 2.3: mu of each step composed, or one step with the total noise."""
+    composed = compose(*(Gaussian(radius / sigma) for sigma in levels)).mu
+    assert composed == pytest.approx(radius / total_noise(levels), rel=1e-13)
+
+
+def test_one_part_is_composed_to_itself():
+    part = Gaussian(0.7)
+    assert compose(part) is part
+
+
+def test_parts_that_are_not_gaussian_are_not_composed_by_guess():
+    def uniform(alpha):
+        return 1 - alpha
+
+    assert compose(uniform) is uniform
+    with pytest.raises(TypeError, match="only Gaussian trade-off functions compose"):
+        compose(Gaussian(1.0), uniform)
+
+
+def test_nothing_composes_to_nothing():
+    with pytest.raises(ValueError, match="nothing to compose"):
+        compose()
+
+
+@given(sigmas, st.floats(min_value=1e-12, max_value=1e6))
+@example(sigma=1e-200, excess=1.0)
+@example(sigma=1e200, excess=1.0)
+@example(sigma=0.5, excess=2.0**-52)
+def test_split_noise_rounds_the_second_step_up(sigma, excess):
+    first = sigma * (1 + excess)
+    assume(sigma < first)
+    kept, second = split_noise(sigma, first=first)
+    exact = 1 / mpmath.sqrt(1 / mpf(sigma) ** 2 - 1 / mpf(first) ** 2)
+    assert kept == first
+    assert exact <= second <= exact * (1 + TIGHT)
+
+
+@given(sigmas, st.floats(min_value=0.01, max_value=0.99))
+def test_a_split_budget_is_never_overspent(sigma, share):
+    first, second = split_noise(sigma, first=noise_of_share(sigma, share))
+    assert exact_total([first, second]) >= mpf(sigma)
+    assert total_noise([first, second]) == pytest.approx(sigma, rel=1e-13)
+
+
+@given(sigmas, st.floats(min_value=1e-6, max_value=1 - 1e-6))
+def test_the_first_step_spends_its_share(sigma, share):
+    assert (sigma / noise_of_share(sigma, share)) ** 2 == pytest.approx(share, rel=1e-13)
+
+
+def test_the_papers_even_split_gives_each_step_sqrt_two_sigma():
+    first, second = split_noise(0.5, first=noise_of_share(0.5, 0.5))
+    assert first == pytest.approx(math.sqrt(2) * 0.5, rel=1e-15)
+    assert second == pytest.approx(math.sqrt(2) * 0.5, rel=1e-13)
+
+
+BAD = [0.0, -1.0, math.inf, math.nan]
+
+
+@pytest.mark.parametrize("sigma", BAD)
+def test_a_noise_level_that_is_no_noise_level_is_refused(sigma):
+    with pytest.raises(ValueError, match="positive noise levels"):
+        total_noise([1.0, sigma])
+    with pytest.raises(ValueError, match="need first > sigma > 0"):
+        split_noise(sigma, first=2.0)
+    with pytest.raises(ValueError, match="need first > sigma > 0"):
+        split_noise(0.5, first=sigma)
+    with pytest.raises(ValueError, match="sigma must be positive and finite"):
+        noise_of_share(sigma, 0.5)
+
+
+def test_no_steps_have_no_noise():
+    with pytest.raises(ValueError, match="one or more"):
+        total_noise([])
+
+
+def test_a_first_step_that_spends_the_whole_budget_is_refused():
+    with pytest.raises(ValueError, match="need first > sigma > 0"):
+        split_noise(0.5, first=0.5)
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, -0.1, 1.1, math.nan])
+def test_a_share_must_leave_something_for_both_steps(share):
+    with pytest.raises(ValueError, match="strictly between 0 and 1"):
+        noise_of_share(0.5, share)
