@@ -11,7 +11,7 @@ from scipy.special import ndtri
 
 from ars.theory.composition import total_noise
 from ars.theory.rounding import ERROR, down
-from ars.theory.threat import Ball, Norm
+from ars.theory.threat import Ball, Norm, check_dim
 from ars.theory.tradeoff import Gaussian, TradeOff
 
 # Prop. 2.1 compares two probabilities; evaluated in float64 they are good to far better than this.
@@ -56,15 +56,17 @@ def certified_radius(
     def holds(radius: float) -> bool:
         return is_robust(guarantee(Ball(norm, dim, radius)), p_plus, p_minus)
 
-    if p_plus <= p_minus or not holds(0.0):
+    if not holds(0.0) or p_plus <= p_minus:
         return 0.0
     low, high = 0.0, 1.0
     while holds(high):
         low, high = high, 2 * high
         if math.isinf(high):
             raise ValueError("the guarantee holds at every radius: it does not depend on the ball")
-    while high - low > ERROR * high and high > math.ulp(0.0):
+    while high - low > ERROR * high:
         middle = (low + high) / 2
+        if middle in (low, high):  # no number is left between two subnormal ones
+            break
         low, high = (middle, high) if holds(middle) else (low, middle)
     return low
 
@@ -94,6 +96,5 @@ def ars_radius_linf(sigmas: Sequence[float], dim: int, p_plus: float, p_minus: f
     >>> ars_radius_linf([0.5], 3072, 0.9, 0.1) == rs_radius_linf(0.5, 3072, 0.9, 0.1)
     True
     """
-    if dim < 1:
-        raise ValueError(f"dim must be at least 1, got {dim}")
+    check_dim(dim)
     return down(ars_radius_l2(sigmas, p_plus, p_minus) / math.sqrt(dim))

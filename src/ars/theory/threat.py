@@ -12,6 +12,12 @@ class UnsupportedThreat(ValueError):
     """A guarantee was asked for a ball that the mechanism's proof does not cover."""
 
 
+def check_dim(dim: int) -> None:
+    """Refuse a number of coordinates that no image has."""
+    if not 1 <= dim < math.inf:
+        raise ValueError(f"dim must be at least 1 and finite, got {dim}")
+
+
 @dataclass(frozen=True)
 class Ball:
     """B_p(r): every perturbation e in R^dim with ||e||_p <= radius."""
@@ -23,8 +29,7 @@ class Ball:
     def __post_init__(self) -> None:
         if self.norm not in NORMS:
             raise UnsupportedThreat(f"norm must be one of {', '.join(NORMS)}, got {self.norm!r}")
-        if self.dim < 1:
-            raise ValueError(f"dim must be at least 1, got {self.dim}")
+        check_dim(self.dim)
         if not 0 <= self.radius < math.inf:
             raise ValueError(f"radius must be finite and at least 0, got {self.radius}")
 
