@@ -31,5 +31,7 @@ class Gaussian:
 
     def __call__(self, alpha: float, /) -> float:
         """G_mu(a) = Phi(Phi^-1(1 - a) - mu), Eq. (2), rounded down."""
+        if not 0 <= alpha <= 1:
+            raise ValueError(f"the level of a test must lie in [0, 1], got {alpha}")
         z = -float(ndtri(alpha))  # Phi^-1(1 - a) without losing the digits of a small a
         return down(float(ndtr(z - self.mu - ERROR * (abs(z) + self.mu)))) if abs(z) < 40 else float(z > 0)
