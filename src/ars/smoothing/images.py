@@ -7,7 +7,7 @@ from ars.smoothing.mechanism import Images
 
 
 def as_batch(x: Tensor) -> Images:
-    """Check one image [c, h, w] or a batch [b, c, h, w] and return the batch; the sentence of an error says what to do."""
+    """Check one image [c, h, w] or a batch [b, c, h, w] and return the batch."""
     if x.ndim not in (3, 4):
         raise ValueError(f"expected an image [c, h, w] or a batch [b, c, h, w], got shape {list(x.shape)}")
     if not x.is_floating_point():

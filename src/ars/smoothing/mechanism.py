@@ -53,7 +53,7 @@ def normal_like(x: Images, generator: Generators) -> Images:
     noise = torch.empty(x.shape, dtype=torch.float32, device=x.device)
     if isinstance(generator, torch.Generator):
         return noise.normal_(generator=generator)
-    if len(x) % len(generator):
+    if not generator or len(x) % len(generator):
         raise ValueError(f"a batch of {len(x)} images cannot be shared evenly by {len(generator)} generators")
     for run, run_generator in zip(noise.chunk(len(generator)), generator, strict=True):
         run.normal_(generator=run_generator)

@@ -1,0 +1,47 @@
+import math
+
+import mpmath
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from mpmath import mpf
+
+from ars.smoothing import Gaussian
+from ars.theory import Ball
+
+
+def test_the_release_is_x_plus_noise_of_the_stated_scale():
+    x = torch.rand(200, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+    release = Gaussian(0.7).release(x, [], torch.Generator().manual_seed(1))
+    noise = (release.value - x).double() / 0.7
+    n = noise.numel()
+    assert abs(float(noise.mean())) < 4 / math.sqrt(n)
+    assert abs(float(noise.var()) - 1) < 4 * math.sqrt(2 / n)
+    assert release.weight.unique().tolist() == [1.0]
+    assert release.std.unique().tolist() == pytest.approx([0.7])
+
+
+def test_half_precision_images_are_noised_in_float32():
+    x = torch.zeros(1, 1, 8, 8, dtype=torch.bfloat16)
+    assert Gaussian(0.5).release(x, [], torch.Generator().manual_seed(0)).value.dtype == torch.float32
+
+
+@given(
+    st.floats(min_value=1e-3, max_value=1e3),
+    st.floats(min_value=1e-6, max_value=100),
+    st.integers(1, 10**6),
+    st.sampled_from(["l2", "linf"]),
+)
+def test_the_privacy_loss_is_sensitivity_over_noise_rounded_up(sigma, radius, dim, norm):
+    mpmath.mp.dps = 50
+    sensitivity = mpf(radius) * (mpmath.sqrt(dim) if norm == "linf" else 1)
+    exact = sensitivity / mpf(sigma)
+    mu = Gaussian(sigma).guarantee(Ball(norm, dim, radius)).mu
+    assert exact <= mu <= exact * (1 + mpf("1e-14"))
+
+
+@pytest.mark.parametrize("sigma", [0.0, -1.0, math.inf, math.nan])
+def test_a_noise_level_without_a_guarantee_is_refused(sigma):
+    with pytest.raises(ValueError, match="sigma must be positive and finite"):
+        Gaussian(sigma)

@@ -1,0 +1,203 @@
+import math
+
+import mpmath
+import pytest
+import torch
+from mpmath import mpf
+from torch import nn
+
+from ars.smoothing import Gaussian, MaskedGaussian, compose, minimum_variance
+from ars.smoothing.masked import LEAST_RMS, RMS_ERROR
+from ars.theory import Ball, UnsupportedThreat
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+class Given(nn.Module):
+    """A mask that is given from outside."""
+
+    def __init__(self, weight):
+        super().__init__()
+        self.weight = weight
+
+    def forward(self, image):
+        return self.weight
+
+
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("shape", [(2, 3, 8, 8), (2, 3, 32, 32), (1, 3, 224, 224)])
+def test_the_noise_is_never_below_sigma_times_the_norm_over_all_coordinates(shape, channels, layout):
+    """s = sigma ||w|| / sqrt(d), d = channels x height x width, recomputed in float64."""
+    batch, _, height, width = shape
+    sigma = 0.7
+    masks = {
+        "uniform": torch.rand(batch, channels, height, width, generator=generator(1)),
+        "sparse": (torch.rand(batch, channels, height, width, generator=generator(2)) < 0.01).float(),
+        "tiny": torch.full((batch, channels, height, width), 0.1),
+        "ones": torch.ones(batch, channels, height, width),
+        "steep": torch.logspace(-6, 0, batch * channels * height * width).view(batch, channels, height, width),
+    }
+    for name, weight in masks.items():
+        step = MaskedGaussian(sigma, Given(weight.to(memory_format=layout)))
+        release = step.release(torch.zeros(shape), [], generator())
+        full = weight.double().expand(shape)
+        declared = sigma * full.square().sum(dim=(1, 2, 3)).sqrt() / math.sqrt(full[0].numel())
+        std = release.std.double().view(batch)
+        assert (std >= declared).all(), name
+        assert (std <= declared.clamp_min(sigma * LEAST_RMS) * (1 + 3 * RMS_ERROR)).all(), name
+
+
+def test_the_release_is_the_masked_image_plus_noise_of_the_stated_scale():
+    x = torch.rand(2000, 3, 8, 8, generator=generator(1))
+    weight = torch.rand(2000, 1, 8, 8, generator=generator(2))
+    release = MaskedGaussian(0.7, Given(weight)).release(x, [], generator(3))
+    noise = ((release.value - weight * x) / release.std).double()
+    assert abs(float(noise.mean())) < 4 / math.sqrt(noise.numel())
+    assert abs(float(noise.var()) - 1) < 4 * math.sqrt(2 / noise.numel())
+
+
+def test_an_all_ones_mask_is_the_gaussian_mechanism(constant_mask):
+    x = torch.rand(8, 3, 16, 16, generator=generator(1))
+    masked = MaskedGaussian(0.5, constant_mask(1.0)).release(x, [], generator(2))
+    plain = Gaussian(0.5).release(x, [], generator(2))
+    largest = float((plain.value - x).abs().max())
+    assert torch.allclose(masked.value, plain.value, rtol=0, atol=2 * RMS_ERROR * largest + 5e-7)
+    ball = Ball("linf", 768, 0.01)
+    assert MaskedGaussian(0.5, constant_mask(1.0)).guarantee(ball) == Gaussian(0.5).guarantee(ball)
+
+
+@pytest.mark.parametrize("value", [0.0, 1e-30, 1e-4])
+def test_a_mask_of_next_to_nothing_still_has_noise(constant_mask, value):
+    release = MaskedGaussian(0.5, constant_mask(value)).release(torch.rand(2, 3, 4, 4), [], generator())
+    assert float(release.std.detach().min()) >= 0.5 * LEAST_RMS
+    assert release.value.isfinite().all()
+
+
+def test_the_mask_sees_m1_when_there_was_one_step(smooth_mask, images):
+    mask = smooth_mask()
+    first, _ = compose(Gaussian(0.5), MaskedGaussian(0.5, mask)).release(images, generator())
+    (seen,) = mask.seen
+    assert torch.allclose(seen, first.value, rtol=1e-6, atol=1e-6)
+
+
+def test_the_mask_sees_the_combination_of_all_earlier_releases(smooth_mask, images):
+    mask = smooth_mask()
+    mechanism = compose(Gaussian(0.5), MaskedGaussian(0.6, smooth_mask(seed=2)), MaskedGaussian(0.7, mask))
+    releases = mechanism.release(images, generator())
+    (seen,) = mask.seen
+    assert torch.equal(seen, minimum_variance(releases[:2]))
+
+
+def test_with_no_earlier_step_the_mask_sees_nothing_of_the_image(smooth_mask, images):
+    mask = smooth_mask()
+    MaskedGaussian(0.5, mask).release(images, [], generator())
+    assert not mask.seen[0].any()
+
+
+def test_the_same_m1_gives_the_same_mask_and_noise_scale_for_any_image(smooth_mask, fixed_step, images):
+    m1 = torch.randn(images.shape, generator=generator(7))
+    mechanism = compose(fixed_step(m1), MaskedGaussian(0.5, smooth_mask()))
+    _, here = mechanism.release(images, generator(3))
+    _, there = mechanism.release(1 - images, generator(3))
+    assert torch.equal(here.weight, there.weight)
+    assert torch.equal(here.std, there.std)
+    assert not torch.equal(here.value, there.value)
+
+
+def test_no_gradient_reaches_the_mask_from_the_image_but_through_m1(smooth_mask, fixed_step, images):
+    x = images.clone().requires_grad_()
+    m1 = torch.randn(images.shape, generator=generator(7), requires_grad=True)
+    mechanism = compose(fixed_step(m1), MaskedGaussian(0.5, smooth_mask()))
+    _, release = mechanism.release(x, generator(3))
+    loss = release.weight.square().sum() + release.std.sum()
+    to_image, to_m1 = torch.autograd.grad(loss, (x, m1), allow_unused=True)
+    assert to_image is None or not to_image.any()
+    assert to_m1.abs().max() > 0
+
+
+def test_a_mask_network_that_writes_into_its_input_does_not_change_m1(images):
+    class Careless(nn.Module):
+        def forward(self, image):
+            return image.sigmoid_().mean(dim=1, keepdim=True)
+
+    mechanism = compose(Gaussian(0.5), MaskedGaussian(0.5, Careless()))
+    first, _ = mechanism.release(images, generator(4))
+    assert torch.equal(first.value, Gaussian(0.5).release(images, [], generator(4)).value)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.5, 1.0])
+def test_gradients_through_the_release_are_finite(constant_mask, images, value):
+    mask = constant_mask(value)
+    releases = compose(Gaussian(0.5), MaskedGaussian(0.5, mask)).release(images, generator())
+    minimum_variance(releases).square().sum().backward()
+    assert mask.value.grad.isfinite()
+
+
+def test_the_mask_is_carried_to_float32(images):
+    class Half(nn.Module):
+        def forward(self, image):
+            return image.mean(dim=1, keepdim=True).sigmoid().bfloat16()
+
+    _, release = compose(Gaussian(0.5), MaskedGaussian(0.5, Half())).release(images, generator())
+    assert (release.value.dtype, release.weight.dtype, release.std.dtype) == (torch.float32,) * 3
+
+
+def test_autocast_leaves_noise_and_masking_in_float32(smooth_mask, images):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        releases = compose(Gaussian(0.5), MaskedGaussian(0.5, smooth_mask())).release(images, generator(3))
+    first, second = releases
+    assert second.value.dtype == torch.float32
+    again = generator(3)
+    noise = [torch.randn(images.shape, generator=again) for _ in range(2)]
+    assert torch.allclose(first.value, images + 0.5 * noise[0], rtol=0, atol=1e-6)
+    assert torch.allclose(second.value, second.weight * images + second.std * noise[1], rtol=0, atol=1e-6)
+    rms = second.weight.double().square().mean(dim=(1, 2, 3), keepdim=True).sqrt()
+    assert torch.allclose(second.std.double(), 0.5 * rms, rtol=3e-6, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("weight", "sentence"),
+    [
+        (torch.full((4, 1, 8, 8), 1.001), r"must lie in \[0, 1\]"),
+        (torch.full((4, 1, 8, 8), -1e-6), r"must lie in \[0, 1\]"),
+        (torch.full((4, 3, 8, 8), math.nan), r"must lie in \[0, 1\]"),
+        (torch.full((4, 3, 8, 8), math.inf), r"must lie in \[0, 1\]"),
+        (torch.ones(4, 2, 8, 8), "the mask must give"),
+        (torch.ones(1, 1, 8, 8), "the mask must give"),
+        (torch.ones(4, 8, 8), "the mask must give"),
+        (torch.ones(4, 1, 1, 1), "the mask must give"),
+        (torch.ones(8, 1, 8, 8), "the mask must give"),
+    ],
+)
+def test_a_mask_of_the_wrong_shape_or_range_is_refused(images, weight, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        MaskedGaussian(0.5, Given(weight)).release(images, [], generator())
+
+
+def test_one_nan_among_good_weights_is_found(images):
+    weight = torch.rand(4, 1, 8, 8)
+    weight[3, 0, 7, 7] = math.nan
+    with pytest.raises(ValueError, match=r"must lie in \[0, 1\]"):
+        MaskedGaussian(0.5, Given(weight)).release(images, [], generator())
+
+
+def test_the_privacy_loss_is_that_of_the_unmasked_step_rounded_up(constant_mask):
+    mpmath.mp.dps = 50
+    mu = MaskedGaussian(0.7, constant_mask(1.0)).guarantee(Ball("linf", 3072, 0.01)).mu
+    exact = mpf(0.01) * mpmath.sqrt(3072) / mpf(0.7)
+    assert exact <= mu <= exact * (1 + mpf("1e-14"))
+
+
+def test_an_l2_ball_is_refused_with_the_way_out(constant_mask):
+    mechanism = compose(Gaussian(0.5), MaskedGaussian(0.5, constant_mask(1.0)))
+    with pytest.raises(UnsupportedThreat, match="certify 'linf', or use Gaussian steps"):
+        mechanism.guarantee(Ball("l2", 3072, 0.1))
+
+
+@pytest.mark.parametrize("sigma", [0.0, -1.0, math.inf, math.nan])
+def test_a_noise_level_without_a_guarantee_is_refused(constant_mask, sigma):
+    with pytest.raises(ValueError, match="sigma must be positive and finite"):
+        MaskedGaussian(sigma, constant_mask(1.0))

@@ -1,0 +1,54 @@
+import pytest
+import torch
+from scipy.stats import kstest
+
+from ars.smoothing.mechanism import normal_like
+
+
+def generators(*seeds):
+    return [torch.Generator().manual_seed(seed) for seed in seeds]
+
+
+def test_noise_is_standard_normal_in_float32_whatever_the_image_is():
+    x = torch.zeros(50, 3, 16, 16, dtype=torch.float64)
+    noise = normal_like(x, torch.Generator().manual_seed(0))
+    assert noise.dtype == torch.float32
+    assert noise.shape == x.shape
+    assert kstest(noise.flatten().numpy(), "norm").pvalue > 1e-3
+
+
+def test_no_two_images_of_a_batch_share_noise():
+    noise = normal_like(torch.zeros(64, 3, 8, 8), torch.Generator().manual_seed(0)).flatten(1)
+    correlation = torch.corrcoef(noise) - torch.eye(64)
+    assert correlation.abs().max() < 6 / 192**0.5
+
+
+def test_each_generator_serves_an_equal_run_as_if_it_were_alone():
+    together = normal_like(torch.zeros(6, 3, 8, 8), generators(5, 6, 7))
+    for place, seed in enumerate((5, 6, 7)):
+        alone = normal_like(torch.zeros(2, 3, 8, 8), torch.Generator().manual_seed(seed))
+        assert torch.equal(together[2 * place : 2 * place + 2], alone)
+
+
+def test_noise_goes_on_from_step_to_step():
+    generator = torch.Generator().manual_seed(0)
+    x = torch.zeros(2, 1, 4, 4)
+    assert not torch.equal(normal_like(x, generator), normal_like(x, generator))
+
+
+@pytest.mark.parametrize("count", [2, 4, 7])
+def test_a_batch_that_cannot_be_shared_evenly_is_refused(count):
+    with pytest.raises(ValueError, match="cannot be shared evenly"):
+        normal_like(torch.zeros(5, 1, 2, 2), generators(*range(count)))
+
+
+def test_no_generator_at_all_is_refused():
+    with pytest.raises(ValueError, match="cannot be shared evenly"):
+        normal_like(torch.zeros(5, 1, 2, 2), [])
+
+
+def test_noise_never_comes_from_the_global_state():
+    torch.manual_seed(0)
+    first = normal_like(torch.zeros(2, 1, 4, 4), generators(1, 2))
+    torch.manual_seed(99)
+    assert torch.equal(first, normal_like(torch.zeros(2, 1, 4, 4), generators(1, 2)))
