@@ -1,0 +1,114 @@
+from itertools import pairwise
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.flop_counter import FlopCounterMode
+
+from ars.models import UNet
+from ars.models.unet import upsample
+
+
+@pytest.mark.parametrize(("height", "width"), [(16, 16), (24, 24), (16, 40)])
+def test_gives_one_weight_in_01_a_pixel(height, width):
+    mask = UNet(4)(3 * torch.randn(2, 3, height, width))
+    assert mask.shape == (2, 1, height, width)
+    assert mask.min() >= 0
+    assert mask.max() <= 1
+
+
+def test_takes_other_channel_counts():
+    assert UNet(4, in_channels=1)(torch.rand(1, 1, 16, 16)).shape == (1, 1, 16, 16)
+
+
+def test_saturated_masks_stay_in_01():
+    net = UNet(4).eval()
+    nn.init.constant_(net.to_mask.bias, 1e4)
+    assert net(torch.rand(1, 3, 16, 16)).max() == 1
+
+
+@pytest.mark.parametrize(
+    ("width", "size", "gflop"),
+    [
+        (32, 32, 0.30),
+        (32, 48, 0.68),
+        (32, 64, 1.21),
+        (32, 96, 2.72),
+        (64, 160, 30),
+        (16, 224, 3.7),
+    ],
+)
+def test_costs_what_the_paper_reports(width, size, gflop):
+    """Multiply-adds count twice there, and the 1x1 convolutions run after the upsampling, at 4 times our cost."""
+    with torch.device("meta"):
+        net, image = UNet(width).eval(), torch.empty(1, 3, size, size)
+    with FlopCounterMode(display=False) as counter:
+        net(image)
+    ours = counter.get_total_flops()
+    pixels = [size**2 // 4 ** (level + 1) for level in range(3)]  # where each 1x1 convolution runs
+    halvings = sum(2 * conv.weight.numel() * n for conv, n in zip(net.halvings, pixels, strict=True))
+    assert (ours + 3 * halvings) / 1e9 == pytest.approx(gflop, rel=0.01)
+    assert ours < gflop * 1e9
+
+
+def test_parameter_count():
+    """By hand: 9ab a 3x3 convolution, 2b its BatchNorm; a bias only in the 1x1 convolutions."""
+
+    def double(a, b):
+        return 9 * (a * b + b * b) + 4 * b
+
+    widths = [3, 32, 64, 128, 256]
+    expected = sum(double(a, b) for a, b in pairwise(widths))
+    expected += sum(9 * c * c + 2 * c + 2 * c * c + c + double(2 * c, c) for c in widths[1:4]) + 33
+    assert sum(p.numel() for p in UNet(32).parameters()) == expected == 1_991_969
+
+
+def test_a_1x1_convolution_commutes_with_nearest_upsampling():
+    conv, x = nn.Conv2d(8, 4, 1), torch.randn(2, 8, 5, 6)
+    torch.testing.assert_close(upsample(conv, x), conv(F.interpolate(x, scale_factor=2, mode="nearest")))
+
+
+def seen(size, row, column):
+    """Which pixels of a size x size image the weight at (row, column) depends on."""
+    net = UNet(2).double().eval()
+    image = torch.rand(1, 3, size, size, dtype=torch.float64, requires_grad=True)
+    net(image)[0, 0, row, column].backward()
+    return image.grad[0].abs().sum(dim=0) > 0
+
+
+@pytest.mark.parametrize(("row", "column"), [(0, 0), (31, 13), (5, 31)])
+def test_every_weight_sees_all_of_a_cifar_image(row, column):
+    assert seen(32, row, column).all()
+
+
+@pytest.mark.parametrize("centre", range(48, 56))
+def test_every_weight_sees_44_pixels_on_every_side(centre):
+    window = slice(centre - 44, centre + 45)
+    assert seen(104, centre, centre)[window, window].all()
+
+
+@pytest.mark.parametrize("initial_mask", [0.1, 0.5, 0.9])
+def test_starts_around_initial_mask(initial_mask):
+    torch.manual_seed(0)
+    mask = UNet(16, initial_mask=initial_mask)(torch.rand(4, 3, 24, 24))
+    assert mask.mean().item() == pytest.approx(initial_mask, abs=0.15)
+
+
+def test_drops_whole_channels_in_training():
+    dropouts = [module for module in UNet(4).modules() if isinstance(module, nn.modules.dropout._DropoutNd)]
+    assert len(dropouts) == 14
+    assert all(isinstance(module, nn.Dropout2d) and module.p == 0.3 for module in dropouts)
+
+
+@pytest.mark.parametrize(("height", "width"), [(20, 24), (24, 20), (8, 8)])
+def test_says_which_sizes_it_takes(height, width):
+    with pytest.raises(ValueError, match=f"divisible by 8 and at least 16, got {height}x{width}"):
+        UNet(4)(torch.rand(1, 3, height, width))
+
+
+def test_refuses_meaningless_settings():
+    with pytest.raises(ValueError, match="initial_mask < 1"):
+        UNet(4, initial_mask=1.0)
+    with pytest.raises(ValueError, match="width >= 1"):
+        UNet(0)
