@@ -1,0 +1,235 @@
+import math
+
+import mpmath
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mpmath import mpf
+from scipy.stats import binomtest
+
+from ars.certification.bounds import (
+    BOUNDS,
+    check_alpha,
+    class_probabilities,
+    least_draws,
+    lower_bound,
+    upper_bound,
+)
+
+mpmath.mp.dps = 50
+
+
+def at_least(k, n, p):
+    """P(Bin(n, p) >= k), the binomial terms summed at 50 digits until they no longer matter."""
+    p = mpf(p)
+    if k <= n * p:
+        return 1 - at_least(n - k + 1, n, 1 - p)
+    q = 1 - p
+    term = mpmath.exp(
+        mpmath.loggamma(n + 1) - mpmath.loggamma(k + 1) - mpmath.loggamma(n - k + 1)
+        + k * mpmath.log(p) + (n - k) * mpmath.log(q)
+    )  # fmt: skip
+    total = mpf(0)
+    for j in range(k, n + 1):
+        total += term
+        if term < total * mpf("1e-40"):
+            break
+        term *= p / q * (n - j) / (j + 1)
+    return total
+
+
+def at_most(k, n, p):
+    """P(Bin(n, p) <= k)."""
+    return at_least(n - k, n, 1 - mpf(p))
+
+
+# n, successes and level, with those at which the inverse incomplete beta function is off by more than 1e-9
+CASES = [
+    (10, 7, 0.05),
+    (10, 10, 0.05),
+    (10, 1, 0.001),
+    (100, 99, 0.001),
+    (1_000, 500, 0.05),
+    (1_000, 999, 1e-6),
+    (10_000, 9_999, 1e-12),
+    (50_000, 49_001, 0.1 * 0.001 / 999),
+    (50_000, 49_990, 0.05),
+    (50_000, 50_000, 0.05),
+    (100_000, 3, 0.1 * 0.001 / 9),
+    (100_000, 60_000, 0.001),
+    (100_000, 99_001, 1e-6),
+    (100_000, 99_999, 0.1 * 0.05 / 9),
+    (1_000_000, 999_001, 0.001),
+]
+
+
+@pytest.mark.parametrize(("n", "successes", "alpha"), CASES)
+def test_the_lower_bound_is_on_the_safe_side_of_the_exact_tail(n, successes, alpha):
+    tail = at_least(successes, n, lower_bound(successes, n, alpha))
+    assert mpf(alpha) * (1 - mpf("1e-6")) <= tail <= mpf(alpha)
+
+
+@pytest.mark.parametrize(("n", "successes", "alpha"), [(n, n - k, alpha) for n, k, alpha in CASES])
+def test_the_upper_bound_of_few_successes_is_on_the_safe_side_of_the_exact_tail(n, successes, alpha):
+    tail = at_most(successes, n, upper_bound(successes, n, alpha))
+    assert mpf(alpha) * (1 - mpf("1e-6")) <= tail <= mpf(alpha)
+
+
+@pytest.mark.parametrize(("n", "successes", "alpha"), [case for case in CASES if case[0] != case[1]])
+def test_the_upper_bound_of_many_successes_is_on_the_safe_side_of_the_exact_tail(n, successes, alpha):
+    """Close to 1 the float64 numbers are coarse: safe, not tight."""
+    bound = upper_bound(successes, n, alpha)
+    assert bound <= 1
+    assert bound == 1 or at_most(successes, n, bound) <= mpf(alpha)
+
+
+@given(st.data(), st.integers(1, 2000), st.floats(min_value=1e-6, max_value=0.5))
+def test_bounds_agree_with_the_exact_interval_of_scipy(data, n, alpha):
+    successes = data.draw(st.integers(0, n))
+    result = binomtest(successes, n, 0.5)
+    lower = binomtest(successes, n, 0.5, alternative="greater").proportion_ci(1 - alpha, method="exact").low
+    upper = binomtest(successes, n, 0.5, alternative="less").proportion_ci(1 - alpha, method="exact").high
+    both = result.proportion_ci(1 - 2 * alpha, method="exact") if alpha < 0.5 else None
+    assert lower_bound(successes, n, alpha) == pytest.approx(lower, rel=1e-7, abs=1e-300)
+    assert upper_bound(successes, n, alpha) == pytest.approx(upper, rel=1e-7)
+    if both is not None:
+        assert (lower_bound(successes, n, alpha), upper_bound(successes, n, alpha)) == pytest.approx(
+            (both.low, both.high), rel=1e-7, abs=1e-300
+        )
+
+
+@given(st.integers(1, 10**6), st.floats(min_value=1e-12, max_value=0.999))
+def test_no_success_shows_nothing_and_only_successes_never_show_certainty(n, alpha):
+    assert lower_bound(0, n, alpha) == 0.0
+    assert upper_bound(n, n, alpha) == 1.0
+    # unanimous: P(Bin(n, p) = n) = p^n
+    exact = mpf(alpha) ** (mpf(1) / n)
+    assert exact * (1 - mpf("1e-8")) <= lower_bound(n, n, alpha) < exact
+    assert (1 - exact) < upper_bound(0, n, alpha) <= (1 - exact) * (1 + mpf("1e-6")) + mpf("1e-9")
+
+
+@given(st.data(), st.integers(1, 500), st.floats(min_value=1e-9, max_value=0.49))
+def test_bounds_enclose_the_observed_share_and_mirror_each_other(data, n, alpha):
+    successes = data.draw(st.integers(0, n))
+    lower, upper = lower_bound(successes, n, alpha), upper_bound(successes, n, alpha)
+    assert 0 <= lower < 1
+    assert 0 < upper <= 1
+    assert lower <= successes / n <= upper
+    assert lower == pytest.approx(1 - upper_bound(n - successes, n, alpha), rel=1e-7, abs=1e-12)
+
+
+@given(st.data(), st.integers(1, 500), st.floats(min_value=1e-9, max_value=0.9))
+def test_more_successes_never_lower_a_bound(data, n, alpha):
+    successes = data.draw(st.integers(0, n - 1))
+    assert lower_bound(successes, n, alpha) < lower_bound(successes + 1, n, alpha)
+    assert upper_bound(successes, n, alpha) < upper_bound(successes + 1, n, alpha) or (
+        upper_bound(successes, n, alpha) > 1 - 1e-10
+    )
+
+
+@pytest.mark.parametrize(("successes", "n"), [(2, 5), (3, 5), (999, 1000)])
+def test_a_level_too_small_for_the_inverse_gives_a_bound_that_is_valid_and_no_nan(successes, n):
+    lower, upper = lower_bound(successes, n, 1e-300), upper_bound(successes, n, 1e-300)
+    assert 0 <= lower < successes / n < upper <= 1
+    assert lower == 0 or at_least(successes, n, lower) <= mpf(1e-300)
+    assert upper == 1 or at_most(successes, n, upper) <= mpf(1e-300)
+
+
+def test_unanimous_votes_of_the_published_setting():
+    lower, upper = class_probabilities([50_000, 0], 0, 0.05, "cohen")
+    quantile = mpmath.sqrt(2) * mpmath.erfinv(2 * mpf(lower) - 1)
+    assert mpf("3.84648") <= quantile < mpf("3.84649")
+    assert mpf(lower) < mpf("0.05") ** (mpf(1) / 50_000)
+    assert upper == 1 - lower
+
+
+def test_cohens_bound_is_one_sided():
+    lower, upper = class_probabilities([80, 15, 5], 0, 0.05, "cohen")
+    assert lower == lower_bound(80, 100, 0.05)
+    assert upper == 1 - lower
+
+
+counts = st.lists(st.integers(0, 5000), min_size=2, max_size=12).filter(lambda votes: sum(votes) > 0)
+
+
+@given(counts, st.data(), st.floats(min_value=1e-6, max_value=0.5))
+def test_class_bounds_are_the_union_bound_over_all_classes(votes, data, alpha):
+    """Each class at its own level: the levels add up to alpha at most, and each bound is the exact one at its level."""
+    top = data.draw(st.integers(0, len(votes) - 1))
+    lower, upper = class_probabilities(votes, top, alpha, "classes")
+    n, others = sum(votes), [count for label, count in enumerate(votes) if label != top]
+    share = alpha / 10 / len(others)
+    highest = max(binomtest(k, n, 0.5, alternative="less").proportion_ci(1 - share).high for k in others)
+    at = binomtest(votes[top], n, 0.5, alternative="greater").proportion_ci(1 - 0.9 * alpha).low
+    assert lower == pytest.approx(at, rel=1e-7, abs=1e-300)
+    assert upper == pytest.approx(min(1 - at, highest), rel=1e-6)
+    assert 0 <= lower < 1
+    assert 0 < upper <= 1 - lower
+
+
+@given(counts, st.randoms())
+def test_the_order_of_the_other_classes_does_not_matter(votes, random):
+    others = votes[1:]
+    random.shuffle(others)
+    for bound in BOUNDS:
+        assert class_probabilities([votes[0], *others], 0, 0.05, bound) == class_probabilities(votes, 0, 0.05, bound)
+
+
+def test_class_bounds_certify_where_cohens_bound_abstains():
+    votes = [400] + [60] * 10
+    lower, upper = class_probabilities(votes, 0, 0.05, "cohen")
+    assert lower < upper
+    lower, upper = class_probabilities(votes, 0, 0.05, "classes")
+    assert lower > upper
+
+
+def test_class_bounds_need_a_second_class():
+    with pytest.raises(ValueError, match="at least two classes"):
+        class_probabilities([10], 0, 0.05, "classes")
+
+
+def test_an_unknown_bound_is_refused():
+    with pytest.raises(ValueError, match="bound must be one of cohen, classes, got 'wilson'"):
+        class_probabilities([10, 0], 0, 0.05, "wilson")
+
+
+@pytest.mark.parametrize("top", [-1, 2])
+def test_a_class_that_is_not_among_the_counts_is_refused(top):
+    for bound in BOUNDS:
+        with pytest.raises(ValueError, match="top must be one of the 2 classes"):
+            class_probabilities([10, 0], top, 0.05, bound)
+
+
+@given(st.floats(min_value=1e-30, max_value=0.999), st.sampled_from(BOUNDS))
+def test_least_draws_is_the_first_number_at_which_unanimous_votes_certify(alpha, bound):
+    """p^n <= level for p <= 1/2, whatever the number of classes."""
+    n = least_draws(alpha, bound)
+    level = mpf(alpha) * (mpf("0.9") if bound == "classes" else 1)
+    if abs(mpf(2) ** -n / level - 1) > mpf("1e-8") and abs(mpf(2) ** -(n - 1) / level - 1) > mpf("1e-8"):
+        assert mpf(2) ** -n < level <= mpf(2) ** -(n - 1)
+    for classes in (2, 10, 1000):
+        lower, upper = class_probabilities([n] + [0] * (classes - 1), 0, alpha, bound)
+        assert lower > upper
+        if n > 1:
+            lower, upper = class_probabilities([n - 1] + [0] * (classes - 1), 0, alpha, bound)
+            assert lower <= upper
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0, -0.1, 1.5, math.nan])
+def test_a_failure_probability_outside_zero_one_is_refused(alpha):
+    for call in (
+        lambda: check_alpha(alpha),
+        lambda: lower_bound(5, 10, alpha),
+        lambda: upper_bound(5, 10, alpha),
+        lambda: class_probabilities([5, 5], 0, alpha, "cohen"),
+        lambda: least_draws(alpha, "cohen"),
+    ):
+        with pytest.raises(ValueError, match="alpha must lie strictly between 0 and 1"):
+            call()
+
+
+@pytest.mark.parametrize(("successes", "n"), [(-1, 10), (11, 10), (0, 0), (1, -1)])
+def test_impossible_counts_are_refused(successes, n):
+    for bound in (lower_bound, upper_bound):
+        with pytest.raises(ValueError, match="need 0 <= successes <= n"):
+            bound(successes, n, 0.05)
