@@ -7,7 +7,7 @@ order, nor what else is in the batch. The draws of a block are independent of ea
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from ars.smoothing.mechanism import Images
 BLOCK = 100
 Stage = Literal["select", "estimate"]
 Precision = Literal["float32", "bfloat16"]
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
 
 def block_seed(seed: int, index: int, stage: Stage, block: int) -> int:
@@ -33,6 +34,8 @@ def block_seed(seed: int, index: int, stage: Stage, block: int) -> int:
 
 def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[object]:
     """Run the networks in bf16 where asked; noise and masking stay in float32 inside the mechanism."""
+    if precision not in PRECISIONS:
+        raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, got {precision!r}")
     if precision == "float32":
         return nullcontext()
     return torch.autocast(device.type, dtype=torch.bfloat16)
@@ -53,10 +56,12 @@ def count_votes(
     """Votes [images, classes] of n independent draws for each image, in eval mode."""
     if seed < 0 or min(indices) < 0:
         raise ValueError(f"seed and image indices must be at least 0, got seed={seed}, index={min(indices)}")
+    if n < 1:
+        raise ValueError(f"n must be at least 1, got {n}")
     blocks = -(-n // BLOCK)
     work = [(position, block) for position in range(len(images)) for block in range(blocks)]
     counts: Tensor | None = None
-    training = model.training
+    flags = [(module, module.training) for module in model.modules()]  # a frozen part may be in eval mode already
     model.eval()
     try:
         for group in _batches(work, max(1, batch_size // BLOCK)):
@@ -76,7 +81,8 @@ def count_votes(
             ballots = positions.repeat_interleave(BLOCK) * counts.shape[1] + logits.argmax(dim=-1)
             counts.view(-1).index_add_(0, ballots, valid.view(-1).long())
     finally:
-        model.train(training)
+        for module, training in flags:
+            module.training = training
     assert counts is not None
     return counts.cpu().numpy()
 
