@@ -1,5 +1,6 @@
 """The answer of a certification: a label with its radius, or an abstention."""
 
+import math
 from dataclasses import dataclass
 
 from ars.certification.bounds import Bound
@@ -32,7 +33,7 @@ class Certificate:
     precision: str
 
     def __post_init__(self) -> None:
-        if (self.label is None) != (self.radius == 0):
+        if not (self.radius == 0 if self.label is None else 0 < self.radius < math.inf):
             raise ValueError(f"an abstention has radius 0 and a label a positive one, got {self.label}, {self.radius}")
 
     @property
