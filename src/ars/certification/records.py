@@ -40,6 +40,8 @@ class Record:
     def from_json(cls, line: str) -> Self:
         """Read a line back; a field that is missing or unknown is an error."""
         raw: dict[str, Any] = json.loads(line)
+        if not isinstance(raw, dict):
+            raise TypeError(f"expected an object, got {type(raw).__name__}")
         own = {name: raw.pop(name) for name in ("truth", "subset", "seconds")}
         expected = {field.name for field in fields(Certificate)}
         if raw.keys() != expected:
