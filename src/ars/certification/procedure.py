@@ -158,7 +158,7 @@ def predict(
 
 
 def _names(images: Batch, indices: Sequence[int] | None) -> list[int]:
-    names = list(range(len(images))) if indices is None else list(indices)
+    names = list(range(len(images))) if indices is None else [int(index) for index in indices]
     if len(names) != len(images) or len(set(names)) != len(names):
         raise ValueError(f"need one distinct index for each of the {len(images)} images, got {names}")
     return names
