@@ -1,0 +1,123 @@
+"""Runs that belong together: seeds of one method form a group, methods on one benchmark a section."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby, pairwise
+
+from ars.certification.bounds import Bound
+from ars.report.errors import ReportError
+from ars.report.measures import Outcomes, outcomes
+from ars.report.results import Run, Settings, difference
+
+METHOD_NAMES = {
+    "cohen": "Cohen et al.",
+    "static_mask": "static mask",
+    "unicr": "UniCR",
+    "sukenik": "Súkeník et al.",
+    "adaptive": "ARS",
+}
+"""Display names, in the order of the tables."""
+
+
+def method_name(method: str) -> str:
+    """The name of a recipe's method for a reader; one that is not known here keeps its own."""
+    return METHOD_NAMES.get(method, method)
+
+
+@dataclass(frozen=True)
+class Group:
+    """The runs of one method at one noise level on one benchmark, one a seed."""
+
+    runs: tuple[Run, ...]
+
+    @property
+    def method(self) -> str:
+        """The method's name in the recipes."""
+        return self.runs[0].method
+
+    @property
+    def label(self) -> str:
+        """The method's name for a reader."""
+        return method_name(self.method)
+
+    @property
+    def settings(self) -> Settings:
+        """How the runs were certified; only the certification's seed may differ among them."""
+        return self.runs[0].settings
+
+    def outcomes(self, bound: Bound) -> list[Outcomes]:
+        """The answers of every run under a bound."""
+        return [outcomes(run.records, bound) for run in self.runs]
+
+    def has(self, bound: Bound) -> bool:
+        """Whether every run has radii under a bound."""
+        return all(bound in run.bounds for run in self.runs)
+
+
+@dataclass(frozen=True)
+class Section:
+    """The groups that can be compared: same benchmark, size, noise level, threat and chosen bound."""
+
+    groups: tuple[Group, ...]
+
+    @property
+    def first(self) -> Run:
+        """A run that speaks for what all have in common."""
+        return self.groups[0].runs[0]
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """All runs, group by group."""
+        return tuple(run for group in self.groups for run in group.runs)
+
+    @property
+    def heading(self) -> str:
+        """The benchmark, the size of its images and the noise level."""
+        _, height, width = self.first.shape
+        return f"{self.first.title}, {height}×{width}, σ = {self.first.sigma:g}"
+
+    @property
+    def bounds(self) -> tuple[Bound, ...]:
+        """The chosen bound, then the others under which any group has radii."""
+        found = (bound for group in self.groups for bound in group.runs[0].bounds if group.has(bound))
+        return tuple(dict.fromkeys((self.first.settings.bound, *found)))
+
+    @property
+    def same_images(self) -> bool:
+        """Whether all runs answered for the same images."""
+        return len({tuple(record.certificate.index for record in run.records) for run in self.runs}) == 1
+
+
+def make_sections(runs: Iterable[Run]) -> list[Section]:
+    """Sort runs into sections by benchmark, size, threat, bound and noise level, and into groups by method."""
+    ordered = sorted(runs, key=lambda run: (_section_key(run), _method_rank(run.method), run.seed))
+    return [
+        Section(tuple(_make_group(tuple(group)) for _, group in groupby(section, key=lambda run: run.method)))
+        for _, section in groupby(ordered, key=_section_key)
+    ]
+
+
+def _section_key(run: Run) -> tuple[object, ...]:
+    return run.title, run.settings.dim, run.shape, run.settings.norm, run.settings.bound, run.sigma
+
+
+def _method_rank(method: str) -> tuple[int, str]:
+    known = list(METHOD_NAMES)
+    return (known.index(method) if method in known else len(known), method)
+
+
+def _make_group(runs: Sequence[Run]) -> Group:
+    first = runs[0]
+    for run in runs[1:]:
+        differing = difference(first.settings, replace(run.settings, seed=first.settings.seed))
+        if differing:
+            raise ReportError(
+                f"{first.name} and {run.name} would be averaged but differ in {differing}; report them apart"
+            )
+    for earlier, run in pairwise(runs):
+        if earlier.seed == run.seed:
+            raise ReportError(
+                f"{earlier.name} and {run.name} are both seed {run.seed} of {run.method} at sigma {run.sigma:g}; "
+                "give one run a seed"
+            )
+    return Group(tuple(runs))

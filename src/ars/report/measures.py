@@ -1,0 +1,125 @@
+"""What is measured on a run's records: pure functions of arrays."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ars.certification.bounds import Bound
+from ars.certification.records import Record
+from ars.report.errors import ReportError
+from ars.theory import Norm
+from ars.theory.rounding import truncate
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """The answers on n images under one bound: correct [n] bool, abstained [n] bool, radius [n] float64."""
+
+    correct: NDArray[np.bool_]
+    abstained: NDArray[np.bool_]
+    radius: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.radius)
+
+
+def outcomes(records: Sequence[Record], bound: Bound) -> Outcomes:
+    """The answers under a bound: the candidate where its radius is positive, else an abstention, never correct."""
+    if not records:
+        raise ReportError("a measure needs at least one record, got none")
+    radius = np.array([record.certificate.radii[bound] for record in records], dtype=np.float64)
+    candidate = np.array([record.certificate.candidate for record in records])
+    truth = np.array([record.truth for record in records])
+    abstained = ~(radius > 0)
+    return Outcomes(correct=(candidate == truth) & ~abstained, abstained=abstained, radius=radius)
+
+
+def certified_accuracy(answers: Outcomes, radius: float) -> float:
+    """The fraction of images that are correct and have a certified radius of at least ``radius``."""
+    return float(np.mean(answers.correct & (answers.radius >= radius)))
+
+
+def standard_accuracy(answers: Outcomes) -> float:
+    """The certified accuracy at radius 0: the fraction that is correct, abstentions counting as wrong."""
+    return certified_accuracy(answers, 0.0)
+
+
+def average_certified_radius(answers: Outcomes) -> float:
+    """The mean over all images of the radius where the answer is correct and 0 elsewhere."""
+    return float(np.mean(np.where(answers.correct, answers.radius, 0.0)))
+
+
+def abstention_rate(answers: Outcomes) -> float:
+    """The fraction of images without an answer."""
+    return float(np.mean(answers.abstained))
+
+
+def standard_error(accuracy: float, n: int) -> float:
+    """sqrt(p (1 - p) / n), what the choice of n test images alone lets an accuracy p vary by.
+
+    >>> standard_error(0.5, 100)
+    0.05
+    """
+    return math.sqrt(accuracy * (1 - accuracy) / n)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A measure on each seed of a group."""
+
+    values: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        """The mean over the seeds."""
+        return math.fsum(self.values) / len(self.values)
+
+    @property
+    def std(self) -> float | None:
+        """The sample standard deviation over the seeds; None where there is one seed only."""
+        return float(np.std(self.values, ddof=1)) if len(self.values) > 1 else None
+
+
+def unit_scale(norm: Norm) -> int:
+    """How many display units a pixel range of 1 has: Linf radii are shown in 1/255, L2 radii as they are."""
+    return 255 if norm == "linf" else 1
+
+
+def unit_name(norm: Norm) -> str:
+    """The display unit after a number, "/255" for Linf."""
+    return "/255" if norm == "linf" else ""
+
+
+def in_units(radius: float, norm: Norm) -> float:
+    """The radius in display units; never above the exact product.
+
+    >>> in_units(2 / 255, "linf") <= 2, in_units(0.5, "l2")
+    (True, 0.5)
+    """
+    scaled = radius * unit_scale(norm)
+    return math.nextafter(scaled, 0) if Fraction(scaled) > Fraction(radius) * unit_scale(norm) else scaled
+
+
+def show_radius(radius: float, norm: Norm, decimals: int = 2) -> str:
+    """The radius in display units with its decimals cut.
+
+    >>> show_radius(0.01999, "linf"), show_radius(0.01999, "l2")
+    ('5.09', '0.01')
+    """
+    return truncate(in_units(radius, norm), decimals)
+
+
+def round_radii(largest: float, *, columns: int = 4) -> tuple[float, ...]:
+    """The greatest power of two up to ``largest`` and its halves: few round numbers that cover the range.
+
+    >>> round_radii(9.2)
+    (1.0, 2.0, 4.0, 8.0)
+    """
+    if not largest > 0:
+        return ()
+    top = 2.0 ** math.floor(math.log2(largest))
+    return tuple(top / 2**halvings for halvings in reversed(range(columns)))

@@ -1,0 +1,180 @@
+"""A run folder, read into one frozen object: the report's only source."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ars.certification.bounds import BOUNDS, Bound
+from ars.certification.certificate import Certificate
+from ars.certification.records import Record, RecordError, read_records
+from ars.report.errors import ReportError
+from ars.theory import Norm
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a run was certified; the same for all of its records."""
+
+    n_estimate: int
+    alpha: float
+    norm: Norm
+    dim: int
+    sigmas: tuple[float, ...]
+    seed: int
+    bound: Bound
+    precision: str
+    subset: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """One trained and certified model: what its recipe says, its benchmark and its records in the order of index."""
+
+    path: Path
+    name: str
+    method: str
+    sigma: float
+    seed: int
+    kind: str
+    title: str
+    class_names: tuple[str, ...]
+    shape: tuple[int, int, int]
+    settings: Settings
+    records: tuple[Record, ...]
+    stages: Path | None
+    environment: dict[str, str]
+
+    @property
+    def bounds(self) -> tuple[Bound, ...]:
+        """The run's chosen bound, then every other one under which all of its records carry a radius."""
+        chosen = self.settings.bound
+        others = (bound for bound in BOUNDS if bound != chosen)
+        return chosen, *(bound for bound in others if all(bound in record.certificate.radii for record in self.records))
+
+
+def load_runs(paths: Sequence[Path], *, name: str = "test") -> list[Run]:
+    """Read run folders, each certified under certify/<name>; run names are as long as needed to differ."""
+    if not paths:
+        raise ReportError("a report needs at least one run folder, got none")
+    names = _distinct_names(paths)
+    return [_load_run(path, run_name, certification=name) for path, run_name in zip(paths, names, strict=True)]
+
+
+def _distinct_names(paths: Sequence[Path]) -> list[str]:
+    parts = [path.resolve().parts[1:] for path in paths]
+    twice = {part for part in parts if parts.count(part) > 1}
+    if twice:
+        raise ReportError(f"the run folder {Path('/', *min(twice))} was given more than once")
+    length = 1
+    while len({part[-length:] for part in parts}) < len(parts):
+        length += 1
+    return ["-".join(part[-length:]) for part in parts]
+
+
+def _load_run(path: Path, run_name: str, *, certification: str) -> Run:
+    folder = path / "certify" / certification
+    if not path.is_dir():
+        raise ReportError(f"{path} is not a run folder")
+    recipe = _read_mapping(path / "recipe.yaml", yaml.safe_load)
+    benchmark = _read_mapping(path / "benchmark.json", json.loads)
+    records = _load_records(path, folder)
+    try:
+        channels, height, width = benchmark["shape"]
+        run = Run(
+            path=path,
+            name=run_name,
+            method=str(recipe["method"]),
+            sigma=float(recipe["sigma"]),
+            seed=int(recipe["seed"]),
+            kind=str(recipe["data"]["kind"]),
+            title=str(benchmark["title"]),
+            class_names=tuple(str(name) for name in benchmark["class_names"]),
+            shape=(int(channels), int(height), int(width)),
+            settings=_settings(records[0]),
+            records=records,
+            stages=folder / "stages.npz" if (folder / "stages.npz").exists() else None,
+            environment=_load_environment(path / "environment.json"),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise ReportError(f"recipe.yaml or benchmark.json of {path} lacks or garbles a field: {error!r}") from error
+    _check_records(run)
+    return run
+
+
+def _read_mapping(path: Path, parse: Callable[[str], Any]) -> dict[str, Any]:
+    try:
+        content = parse(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ReportError(f"{path.parent} has no readable {path.name}; is it the folder of a run?") from error
+    except (ValueError, yaml.YAMLError) as error:
+        raise ReportError(f"{path} cannot be parsed: {' '.join(str(error).split())}") from error
+    if not isinstance(content, dict):
+        raise ReportError(f"{path} must hold a mapping, got {type(content).__name__}")
+    return content
+
+
+def _load_environment(path: Path) -> dict[str, str]:
+    if not path.exists():
+        return {}
+    content = _read_mapping(path, json.loads)
+    return {str(key): value if isinstance(value, str) else json.dumps(value) for key, value in content.items()}
+
+
+def _load_records(path: Path, folder: Path) -> tuple[Record, ...]:
+    seen: dict[int, Record] = {}
+    for file in sorted(folder.glob("*.jsonl")):
+        try:
+            records = read_records(file)
+        except RecordError as error:
+            raise ReportError(str(error)) from error
+        for record in records:
+            index = record.certificate.index
+            if index in seen:
+                raise ReportError(f"image {index} has two records in {folder}; keep one shard of it and remove others")
+            seen[index] = record
+    if not seen:
+        raise ReportError(f"{folder} holds no records; run `ars certify {path}` first")
+    _check_agreement(folder, list(seen.values()))
+    return tuple(seen[index] for index in sorted(seen))
+
+
+def _settings(record: Record) -> Settings:
+    it: Certificate = record.certificate
+    return Settings(it.n_estimate, it.alpha, it.norm, it.dim, it.sigmas, it.seed, it.bound, it.precision, record.subset)
+
+
+def _check_agreement(folder: Path, records: Sequence[Record]) -> None:
+    first = _settings(records[0])
+    for record in records[1:]:
+        differing = difference(first, _settings(record))
+        if differing:
+            raise ReportError(f"the records of {folder} differ in {differing}; certify again under another name")
+
+
+def difference(one: Settings, other: Settings) -> str:
+    """The settings in which two certifications differ, for an error message; empty if they agree.
+
+    >>> from dataclasses import replace
+    >>> a = Settings(100, 0.05, "linf", 12, (0.5,), 0, "cohen", "float32", "all")
+    >>> difference(a, a), difference(a, replace(a, alpha=0.001))
+    ('', 'alpha (0.05 and 0.001)')
+    """
+    pairs = ((name, getattr(one, name), getattr(other, name)) for name in (field.name for field in fields(one)))
+    return ", ".join(f"{name} ({a} and {b})" for name, a, b in pairs if a != b)
+
+
+def _check_records(run: Run) -> None:
+    classes = len(run.class_names)
+    for record in run.records:
+        it = record.certificate
+        if len(it.counts) != classes or not 0 <= record.truth < classes:
+            raise ReportError(
+                f"benchmark.json of {run.path} names {classes} classes, but image {it.index} has {len(it.counts)} "
+                f"counts and true class {record.truth}"
+            )
+        if it.radii.get(it.bound) != it.radius:
+            raise ReportError(f"image {it.index} of {run.path} has radius {it.radius}, but {it.radii} under its bound")

@@ -1,0 +1,82 @@
+import math
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ars.report.errors import ReportError
+from ars.report.measures import (
+    Spread,
+    abstention_rate,
+    average_certified_radius,
+    certified_accuracy,
+    in_units,
+    outcomes,
+    round_radii,
+    show_radius,
+    standard_accuracy,
+    standard_error,
+)
+
+
+def test_measures_by_hand(make_records):
+    answers = outcomes(make_records(), "cohen")
+    assert standard_accuracy(answers) == 2 / 4
+    assert [certified_accuracy(answers, r / 255) for r in (2, 3, 5)] == [2 / 4, 1 / 4, 0]
+    assert average_certified_radius(answers) == pytest.approx((4.5 + 2.5) / 4 / 255)
+    assert abstention_rate(answers) == 1 / 4
+
+
+def test_the_other_bound_turns_an_abstention_into_an_answer(make_records):
+    answers = outcomes(make_records(), "classes")
+    assert standard_accuracy(answers) == 3 / 4
+    assert average_certified_radius(answers) == pytest.approx((4.5 + 2.5 + 1.5) / 4 / 255)
+    assert abstention_rate(answers) == 0
+
+
+def test_certified_accuracy_counts_a_radius_that_is_just_met(make_record):
+    answers = outcomes([make_record(0, 1, 1, 0.25)], "cohen")
+    assert certified_accuracy(answers, 0.25) == 1
+    assert certified_accuracy(answers, math.nextafter(0.25, 1)) == 0
+
+
+def test_an_abstention_on_the_true_class_is_wrong_at_radius_zero(make_record):
+    assert standard_accuracy(outcomes([make_record(0, 1, 1, 0.0)], "cohen")) == 0
+
+
+def test_no_records_have_no_measure():
+    with pytest.raises(ReportError, match="at least one record"):
+        outcomes([], "cohen")
+
+
+def test_spread_is_the_sample_standard_deviation():
+    assert (Spread((0.5, 0.7)).mean, Spread((0.5, 0.7)).std) == pytest.approx((0.6, 0.2 / math.sqrt(2)))
+    assert Spread((0.5,)).std is None
+
+
+def test_standard_error_of_certainty_is_zero():
+    assert standard_error(1.0, 10) == 0
+
+
+@given(st.floats(1e-6, 4))
+def test_shown_radii_are_never_above_the_exact_ones(radius):
+    exact = Fraction(radius) * 255
+    assert Fraction(in_units(radius, "linf")) <= exact
+    shown = Fraction(show_radius(radius, "linf"))
+    assert shown <= exact < shown + Fraction(1, 50)
+
+
+def test_a_radius_just_below_a_round_one_is_cut():
+    assert show_radius(math.nextafter(0.5, 0), "l2") == "0.49"
+    assert show_radius(1.999 / 255, "linf") == "1.99"
+
+
+@given(st.floats(1e-3, 1e3))
+def test_round_radii_cover_the_range(largest):
+    *_, last = round_radii(largest)
+    assert last <= largest < 2 * last
+
+
+def test_without_radii_there_are_no_columns():
+    assert round_radii(0.0) == ()

@@ -1,0 +1,144 @@
+import json
+
+import pytest
+
+from ars.report.errors import ReportError
+from ars.report.groups import make_sections
+from ars.report.results import load_runs
+
+
+def load(*paths, **options):
+    return load_runs(paths, **options)
+
+
+def test_shards_are_merged_in_the_order_of_index(make_run, make_record):
+    shards = [[make_record(5, 0, 0, 0.1), make_record(1, 0, 0, 0.1)], [make_record(3, 0, 0, 0.1)]]
+    (run,) = load(make_run("a", shards=shards))
+    assert [record.certificate.index for record in run.records] == [1, 3, 5]
+    assert (run.settings.n_estimate, run.settings.alpha, run.settings.sigmas) == (100, 0.05, (0.5,))
+    assert run.bounds == ("cohen", "classes")
+
+
+def test_a_cut_last_line_is_passed_over(make_run, make_record):
+    path = make_run("a")
+    with (path / "certify/test/shard-0.jsonl").open("a") as file:
+        file.write(make_record(9, 0, 0, 0.1).to_json()[:50])
+    assert len(load(path)[0].records) == 4
+
+
+def test_a_cut_line_in_the_middle_is_refused(make_run, make_record):
+    path = make_run("a")
+    with (path / "certify/test/shard-0.jsonl").open("a") as file:
+        file.write(make_record(9, 0, 0, 0.1).to_json()[:50] + "\n")
+    with pytest.raises(ReportError, match="line 5"):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("alpha", 0.001),
+        ("norm", "l2"),
+        ("sigmas", (0.7, 0.7)),
+        ("seed", 8),
+        ("bound", "classes"),
+        ("precision", "bfloat16"),
+        ("subset", "validation"),
+        ("counts", (98, 1, 2)),
+        ("dim", 12),
+    ],
+)
+def test_records_that_disagree_are_refused(make_run, make_record, name, value):
+    shards = [[make_record(0, 0, 0, 0.1)], [make_record(1, 0, 0, 0.1, **{name: value})]]
+    with pytest.raises(ReportError, match="n_estimate" if name == "counts" else name):
+        load(make_run("a", shards=shards))
+
+
+def test_an_image_in_two_shards_is_refused(make_run, make_record):
+    shards = [[make_record(4, 0, 0, 0.1)], [make_record(4, 0, 0, 0.1)]]
+    with pytest.raises(ReportError, match="image 4 has two records"):
+        load(make_run("a", shards=shards))
+
+
+@pytest.mark.parametrize("shards", [[], [[]]])
+def test_no_records_say_what_to_do(make_run, shards):
+    with pytest.raises(ReportError, match=r"run `ars certify .*a` first"):
+        load(make_run("a", shards=shards))
+
+
+def test_another_certification_can_be_reported(make_run):
+    path = make_run("a", name="quick")
+    assert load(path, name="quick")[0].records
+    with pytest.raises(ReportError, match="first"):
+        load(path)
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path):
+    with pytest.raises(ReportError, match="not a run folder"):
+        load(tmp_path / "missing")
+    with pytest.raises(ReportError, match=r"recipe\.yaml"):
+        load(tmp_path)
+    with pytest.raises(ReportError, match="at least one run"):
+        load()
+
+
+@pytest.mark.parametrize("content", ["method: [", "- a", "method: cohen"])
+def test_a_garbled_recipe_is_refused(make_run, content):
+    path = make_run("a")
+    (path / "recipe.yaml").write_text(content)
+    with pytest.raises(ReportError, match="recipe"):
+        load(path)
+
+
+def test_classes_that_the_benchmark_does_not_name_are_refused(make_run):
+    path = make_run("a")
+    (path / "benchmark.json").write_text(json.dumps({"title": "x", "class_names": ["only"], "shape": [3, 6, 6]}))
+    with pytest.raises(ReportError, match="names 1 classes"):
+        load(path)
+
+
+def test_a_radius_that_its_bound_does_not_give_is_refused(make_run, make_record):
+    with pytest.raises(ReportError, match="under its bound"):
+        load(make_run("a", shards=[[make_record(0, 0, 0, 0.1, radius=0.2)]]))
+
+
+def test_run_names_grow_until_they_differ(make_run):
+    runs = load(make_run("ars/0"), make_run("cohen/0"))
+    assert [run.name for run in runs] == ["ars-0", "cohen-0"]
+
+
+def test_a_run_given_twice_is_refused(make_run):
+    path = make_run("a")
+    with pytest.raises(ReportError, match="more than once"):
+        load(path, path / ".." / "a")
+
+
+def test_seeds_form_groups_and_methods_sections(make_run):
+    runs = load(
+        make_run("a1", method="adaptive", seed=1),
+        make_run("a0", method="adaptive", seed=0),
+        make_run("c0", method="cohen"),
+        make_run("x0", method="mine"),
+        make_run("low", method="cohen", sigma=0.25),
+    )
+    low, high = make_sections(runs)
+    assert [group.label for group in low.groups] == ["Cohen et al."]
+    assert [[run.name for run in group.runs] for group in high.groups] == [["c0"], ["a0", "a1"], ["x0"]]
+    assert high.heading == "digits on photographs, 6×6, σ = 0.5"
+
+
+def test_one_seed_twice_is_refused(make_run):
+    with pytest.raises(ReportError, match="both seed 0"):
+        make_sections(load(make_run("a"), make_run("b")))
+
+
+def test_seeds_certified_differently_are_not_averaged(make_run, make_record):
+    other = [[make_record(0, 0, 0, 0.1, alpha=0.001)]]
+    with pytest.raises(ReportError, match=r"differ in alpha \(0\.05 and 0\.001\)"):
+        make_sections(load(make_run("a"), make_run("b", seed=1, shards=other)))
+
+
+def test_seeds_may_be_certified_with_their_own_draws(make_run, make_record):
+    other = [[make_record(0, 0, 0, 0.1, seed=8)]]
+    (section,) = make_sections(load(make_run("a"), make_run("b", seed=1, shards=other)))
+    assert not section.same_images
