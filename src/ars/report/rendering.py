@@ -1,0 +1,130 @@
+"""The table for readers: cell texts, Markdown, JSON and the terminal."""
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ars.report.measures import Spread, in_units, show_radius, unit_name, unit_scale
+from ars.report.table import Block, Row, Table
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+def headers(block: Block) -> list[str]:
+    """The column names of a block."""
+    unit = unit_name(block.norm)
+    certified = [f"≥ {radius:g}{unit}" for radius in block.radii]
+    average = "avg radius" + (f" ({unit})" if unit else "")
+    return ["method", "standard", *certified, average, "abstained", "seeds", "n", "s/image"]
+
+
+def cells(row: Row) -> list[str]:
+    """The texts of a row: percentages, the average radius cut and never rounded up, (std over seeds)."""
+    return [
+        row.group.label,
+        _percent(row.standard),
+        *map(_percent, row.certified),
+        _average_radius(row),
+        _percent(row.abstentions),
+        str(len(row.group.runs)),
+        str(row.images),
+        f"{row.seconds.mean:.2g}",
+    ]
+
+
+def note(block: Block) -> str:
+    """How to read the numbers of a block."""
+    error = 100 * max(row.standard_error for row in block.rows)
+    seeds = " (standard deviation over the seeds)" if any(len(row.group.runs) > 1 for row in block.rows) else ""
+    text = (
+        f"Accuracies in percent{seeds}; an accuracy p on n images has a standard error of √(p(1−p)/n), for the "
+        f"standard accuracies here at most {error:.1f} points. Average radii are cut, never rounded up."
+    )
+    return text if block.section.same_images else text + " The runs did not all answer for the same images."
+
+
+def to_markdown(table: Table) -> str:
+    """The table as Markdown, a heading a block."""
+    return "\n".join(_markdown_block(block) for block in table.blocks)
+
+
+def to_json(table: Table) -> str:
+    """The table as JSON, every number in full, radii in the unit that stands beside them."""
+    return json.dumps([_json_block(block) for block in table.blocks], indent=2, ensure_ascii=False) + "\n"
+
+
+def to_rich(table: Table) -> "RenderableType":
+    """The table for a terminal."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Group as Stack
+    from rich.markup import escape
+    from rich.table import Table as RichTable
+
+    parts: list[RichTable] = []
+    for block in table.blocks:
+        title = escape(f"{block.section.heading}, {block.caption}")
+        look = "bold" if block.headline else "dim"
+        part = RichTable(title=title, title_style=look, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+        for position, header in enumerate(headers(block)):
+            part.add_column(escape(header), justify="right" if position else "left", no_wrap=position == 0)
+        for row in block.rows:
+            part.add_row(*map(escape, cells(row)))
+        parts.append(part)
+    return Stack(*parts)
+
+
+def _percent(spread: Spread) -> str:
+    std = spread.std
+    return f"{100 * spread.mean:.1f}" + (f" ({100 * std:.1f})" if std is not None else "")
+
+
+def _average_radius(row: Row) -> str:
+    norm = row.group.settings.norm
+    std = row.average_radius.std
+    mean = show_radius(row.average_radius.mean, norm)
+    return mean + (f" ({std * unit_scale(norm):.2f})" if std is not None else "")
+
+
+def _markdown_block(block: Block) -> str:
+    level = "##" if block.headline else "###"
+    names = headers(block)
+    lines = [names, ["---", *["---:"] * (len(names) - 1)], *map(cells, block.rows)]
+    rows = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return f"{level} {block.section.heading}, {block.caption}\n\n{rows}\n\n{note(block)}\n"
+
+
+def _json_block(block: Block) -> dict[str, Any]:
+    first = block.section.first
+    return {
+        "benchmark": first.title,
+        "shape": first.shape,
+        "sigma": first.sigma,
+        "norm": block.norm,
+        "bound": block.bound,
+        "headline": block.headline,
+        "radius_unit": "1/255" if block.norm == "linf" else "1",
+        "rows": [_json_row(row, block.radii) for row in block.rows],
+    }
+
+
+def _json_row(row: Row, radii: Sequence[float]) -> dict[str, Any]:
+    norm = row.group.settings.norm
+    average = Spread(tuple(in_units(value, norm) for value in row.average_radius.values))
+    certified = zip(radii, row.certified, strict=True)
+    return {
+        "method": row.group.method,
+        "seeds": [run.seed for run in row.group.runs],
+        "images": [len(run.records) for run in row.group.runs],
+        "n_estimate": row.group.settings.n_estimate,
+        "alpha": row.group.settings.alpha,
+        "standard_accuracy": {**_json_spread(row.standard), "standard_error": row.standard_error},
+        "certified_accuracy": [{"radius": radius, **_json_spread(spread)} for radius, spread in certified],
+        "average_certified_radius": _json_spread(average),
+        "abstentions": _json_spread(row.abstentions),
+        "seconds_per_image": _json_spread(row.seconds),
+    }
+
+
+def _json_spread(spread: Spread) -> dict[str, Any]:
+    return {"mean": spread.mean, "std": spread.std, "values": spread.values}

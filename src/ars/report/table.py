@@ -1,0 +1,119 @@
+"""The table as data: a row a group and bound, a block a section and bound."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ars.certification.bounds import Bound
+from ars.report.groups import Group, Section
+from ars.report.measures import (
+    Spread,
+    abstention_rate,
+    average_certified_radius,
+    certified_accuracy,
+    in_units,
+    round_radii,
+    standard_accuracy,
+    standard_error,
+    unit_scale,
+)
+from ars.theory import Norm
+
+BOUND_NAMES: dict[Bound, str] = {"cohen": "Cohen et al.'s bound", "classes": "our class bounds"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """The measures of one group under one bound; radii and times as recorded, accuracies as fractions."""
+
+    group: Group
+    bound: Bound
+    standard: Spread
+    certified: tuple[Spread, ...]
+    average_radius: Spread
+    abstentions: Spread
+    seconds: Spread
+
+    @property
+    def images(self) -> int:
+        """n, the number of images; the least one where the seeds differ."""
+        return min(len(run.records) for run in self.group.runs)
+
+    @property
+    def standard_error(self) -> float:
+        """The standard error of the standard accuracy of one seed, from its n images."""
+        return standard_error(self.standard.mean, self.images)
+
+
+@dataclass(frozen=True)
+class Block:
+    """The rows of a section under one bound; the chosen bound is the headline, any other stands apart."""
+
+    section: Section
+    bound: Bound
+    headline: bool
+    radii: tuple[float, ...]
+    rows: tuple[Row, ...]
+
+    @property
+    def norm(self) -> Norm:
+        """The threat's norm."""
+        return self.section.first.settings.norm
+
+    @property
+    def caption(self) -> str:
+        """What was bounded how, for a heading."""
+        return f"under {BOUND_NAMES[self.bound]}"
+
+
+@dataclass(frozen=True)
+class Table:
+    """The blocks of every section, the headline of each first."""
+
+    sections: tuple[tuple[Block, ...], ...]
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """All blocks in order."""
+        return tuple(block for section in self.sections for block in section)
+
+
+def make_table(sections: Sequence[Section]) -> Table:
+    """Measure every group under every bound, at round radii that are the same for all runs of a norm."""
+    norms = {section.first.settings.norm for section in sections}
+    radii = {norm: _radii(sections, norm) for norm in norms}
+    return Table(tuple(_make_blocks(section, radii[section.first.settings.norm]) for section in sections))
+
+
+def _make_blocks(section: Section, radii: tuple[float, ...]) -> tuple[Block, ...]:
+    return tuple(
+        Block(
+            section=section,
+            bound=bound,
+            headline=bound == section.first.settings.bound,
+            radii=radii,
+            rows=tuple(_make_row(group, bound, radii) for group in section.groups if group.has(bound)),
+        )
+        for bound in section.bounds
+    )
+
+
+def _radii(sections: Sequence[Section], norm: Norm) -> tuple[float, ...]:
+    groups = [group for section in sections if section.first.settings.norm == norm for group in section.groups]
+    answers = [answer for group in groups for answer in group.outcomes(group.settings.bound)]
+    largest = max((float(answer.radius[answer.correct].max(initial=0.0)) for answer in answers), default=0.0)
+    return round_radii(in_units(largest, norm))
+
+
+def _make_row(group: Group, bound: Bound, radii: Sequence[float]) -> Row:
+    answers = group.outcomes(bound)
+    scale = unit_scale(group.settings.norm)
+    seconds = tuple(sum(record.seconds for record in run.records) / len(run.records) for run in group.runs)
+    return Row(
+        group=group,
+        bound=bound,
+        standard=Spread(tuple(map(standard_accuracy, answers))),
+        certified=tuple(Spread(tuple(certified_accuracy(one, r / scale) for one in answers)) for r in radii),
+        average_radius=Spread(tuple(map(average_certified_radius, answers))),
+        abstentions=Spread(tuple(map(abstention_rate, answers))),
+        seconds=Spread(seconds),
+    )

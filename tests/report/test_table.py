@@ -1,0 +1,94 @@
+import json
+
+import pytest
+from rich.console import Console
+
+from ars.report.groups import make_sections
+from ars.report.rendering import cells, headers, note, to_json, to_markdown, to_rich
+from ars.report.results import load_runs
+from ars.report.table import make_table
+
+
+@pytest.fixture
+def table(make_run, make_record):
+    """Two seeds of ARS, standard accuracies 1/2 and 1."""
+    better = [[make_record(index, 1, 1, 4.5 / 255, seconds=1.5) for index in range(4)]]
+    paths = [make_run("a0", method="adaptive"), make_run("a1", method="adaptive", seed=1, shards=better)]
+    return make_table(make_sections(load_runs(paths)))
+
+
+def test_a_row_by_hand(table):
+    headline, _ = table.blocks
+    (row,) = headline.rows
+    assert headline.radii == (0.5, 1.0, 2.0, 4.0)
+    assert headers(headline)[:4] == ["method", "standard", "≥ 0.5/255", "≥ 1/255"]
+    assert cells(row) == [
+        "ARS", "75.0 (35.4)", "75.0 (35.4)", "75.0 (35.4)", "75.0 (35.4)", "62.5 (53.0)",
+        "3.12 (1.94)", "12.5 (17.7)", "2", "4", "1",
+    ]  # fmt: skip
+
+
+def test_the_average_radius_is_cut_not_rounded(make_run, make_record):
+    path = make_run("a", shards=[[make_record(0, 0, 0, 1.999 / 255)]])
+    (headline, _) = make_table(make_sections(load_runs([path]))).blocks
+    assert cells(headline.rows[0])[-5] == "1.99"
+
+
+def test_the_other_bound_stands_apart(table):
+    headline, other = table.blocks
+    assert (headline.headline, headline.caption) == (True, "under Cohen et al.'s bound")
+    assert (other.headline, other.caption) == (False, "under our class bounds")
+    assert other.rows[0].standard.values == (3 / 4, 1)
+    text = to_markdown(table)
+    assert text.index("## digits on photographs") < text.index(
+        "### digits on photographs, 6×6, σ = 0.5, under our class"
+    )
+
+
+def test_the_chosen_bound_is_the_headline(make_run, make_record):
+    path = make_run("a", shards=[[make_record(0, 0, 0, 0.0, classes_radius=0.1, bound="classes")]])
+    blocks = make_table(make_sections(load_runs([path]))).blocks
+    assert [(block.bound, block.rows[0].standard.mean) for block in blocks] == [("classes", 1.0), ("cohen", 0.0)]
+
+
+def test_radii_are_the_same_for_all_runs(make_run, make_record):
+    small = [[make_record(0, 0, 0, 1.5 / 255)]]
+    table = make_table(make_sections(load_runs([make_run("a"), make_run("b", sigma=0.25, shards=small)])))
+    assert {block.radii for block in table.blocks} == {(0.5, 1.0, 2.0, 4.0)}
+
+
+def test_l2_radii_are_shown_as_they_are(make_run, make_record):
+    path = make_run("a", shards=[[make_record(0, 0, 0, 0.6, norm="l2")]])
+    (block, _) = make_table(make_sections(load_runs([path]))).blocks
+    assert headers(block)[2:7] == ["≥ 0.0625", "≥ 0.125", "≥ 0.25", "≥ 0.5", "avg radius"]
+
+
+def test_abstaining_everywhere_leaves_no_radii(make_run, make_record):
+    path = make_run("a", shards=[[make_record(0, 0, 0, 0.0)]])
+    (block, _) = make_table(make_sections(load_runs([path]))).blocks
+    assert cells(block.rows[0]) == ["Cohen et al.", "0.0", "0.00", "100.0", "1", "1", "0.5"]
+
+
+def test_the_note_gives_the_standard_error(table):
+    assert "at most 21.7 points" in note(table.blocks[0])
+
+
+def test_other_images_are_owned_up_to(make_run, make_record):
+    paths = [make_run("a"), make_run("b", seed=1, shards=[[make_record(8, 0, 0, 0.1)]])]
+    assert "did not all answer for the same images" in note(make_table(make_sections(load_runs(paths))).blocks[0])
+
+
+def test_json_has_the_numbers_in_full(table):
+    headline, _ = json.loads(to_json(table))
+    (row,) = headline["rows"]
+    assert row["standard_accuracy"]["values"] == [0.5, 1.0]
+    assert row["average_certified_radius"]["mean"] == pytest.approx((7 / 4 + 4.5) / 2)
+    assert [entry["radius"] for entry in row["certified_accuracy"]] == [0.5, 1, 2, 4]
+    assert (row["seeds"], row["images"], headline["radius_unit"]) == ([0, 1], [4, 4], "1/255")
+
+
+def test_the_terminal_shows_every_cell(table):
+    console = Console(width=160, record=True)
+    console.print(to_rich(table))
+    text = console.export_text()
+    assert all(cell in text for block in table.blocks for row in block.rows for cell in cells(row))
