@@ -1,0 +1,92 @@
+"""Certified accuracy against the radius, with the spread over the seeds."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ars.report.figures import MUTED, Picture, save, style
+from ars.report.groups import Group
+from ars.report.measures import Outcomes, unit_scale
+from ars.report.table import Block
+from ars.theory import Norm
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Colours after Okabe and Ito, told apart by colour-blind readers; the dashes serve print in grey.
+LINES: dict[str, tuple[str, str | tuple[int, tuple[float, ...]]]] = {
+    "adaptive": ("#0072B2", "-"),
+    "cohen": ("#4b5563", (0, (5, 1.6))),
+    "static_mask": ("#D97706", (0, (7, 1.6, 1.5, 1.6))),
+    "unicr": ("#009E73", (0, (2.5, 1.5))),
+    "sukenik": ("#B5558F", (0, (1, 1.2))),
+}
+POINTS = 241
+
+
+def draw_curves(sections: Sequence[Sequence[Block]]) -> Picture:
+    """A row a section, a panel a block; step curves that never overstate between the drawn points."""
+    from matplotlib.figure import Figure
+
+    columns = max(len(blocks) for blocks in sections)
+    with style():
+        figure = Figure(figsize=(5.7 * columns, 3.7 * len(sections)), layout="constrained")
+        grid = figure.subplots(len(sections), columns, squeeze=False)
+        for panels, blocks in zip(grid, sections, strict=True):
+            limit = _limit(blocks)
+            for panel, block in zip(panels, blocks, strict=False):
+                _draw_panel(panel, block, limit)
+            for unused in panels[len(blocks) :]:
+                unused.set_visible(False)
+        return save(figure)
+
+
+def accuracy_curves(group: Sequence[Outcomes], radii: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Certified accuracy of every seed at every radius, [seeds, radii]."""
+    return np.stack([_curve(answers, radii) for answers in group])
+
+
+def _curve(answers: Outcomes, radii: NDArray[np.float64]) -> NDArray[np.float64]:
+    certified = np.sort(answers.radius[answers.correct])
+    below: NDArray[np.intp] = np.searchsorted(certified, radii, side="left")
+    return (len(certified) - below) / len(answers)
+
+
+def _limit(blocks: Sequence[Block]) -> float:
+    answers = [answer for block in blocks for row in block.rows for answer in row.group.outcomes(block.bound)]
+    largest = max(float(answer.radius[answer.correct].max(initial=0.0)) for answer in answers)
+    return 1.04 * largest or 1 / unit_scale(blocks[0].norm)
+
+
+def _draw_panel(panel: "Axes", block: Block, limit: float) -> None:
+    radii = np.linspace(0, limit, POINTS)
+    scale = unit_scale(block.norm)
+    for row in block.rows:
+        _draw_group(panel, row.group, radii * scale, 100 * accuracy_curves(row.group.outcomes(block.bound), radii))
+    panel.set_xlim(0, limit * scale)
+    panel.set_ylim(0, 100)
+    panel.set_yticks(range(0, 101, 20))
+    panel.set_axisbelow(True)
+    panel.set_xlabel(_radius_label(block.norm))
+    panel.set_ylabel("certified accuracy (%)")
+    panel.set_title(block.section.heading, loc="left", fontsize=11, fontweight="bold", pad=20)
+    panel.text(0, 1.025, block.caption, transform=panel.transAxes, fontsize=9, color=MUTED)
+    panel.legend(frameon=False, fontsize=9, handlelength=2.8)
+
+
+def _draw_group(panel: "Axes", group: Group, x: NDArray[np.float64], curves: NDArray[np.float64]) -> None:
+    colour, dashes = LINES.get(group.method, ("black", "-"))
+    mean = curves.mean(axis=0)
+    label = group.label
+    if len(curves) > 1:
+        label += f" ({len(curves)} seeds)"
+        spread = curves.std(axis=0, ddof=1)
+        low, high = (mean - spread).clip(0, 100), (mean + spread).clip(0, 100)
+        panel.fill_between(x, low, high, step="pre", color=colour, alpha=0.16, linewidth=0)
+    panel.plot(x, mean, drawstyle="steps-pre", color=colour, linestyle=dashes, linewidth=1.9, label=label)
+
+
+def _radius_label(norm: Norm) -> str:
+    return "ℓ∞ radius (in 1/255 of the pixel range)" if norm == "linf" else "ℓ2 radius (pixel range 1)"

@@ -1,0 +1,151 @@
+"""The pipeline figure: what every step of one draw does to an image, a column an image."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ars.report.errors import ReportError
+from ars.report.figures import BAD, GOOD, INK, MUTED, Picture, save, style
+from ars.report.measures import show_radius, unit_name
+from ars.report.results import Run
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Images = NDArray[np.floating[Any]]
+
+MOST_COLUMNS = 8
+INCH = 1.05
+LONGEST_NAME = 12
+LABELS_INCH = 1.15
+
+
+@dataclass(frozen=True)
+class StageRow:
+    """One row of the figure: a label, what it shows in words, and images [n, c, h, w]."""
+
+    label: str
+    meaning: str
+    images: Images
+    mask: bool = False
+
+
+@dataclass(frozen=True)
+class Stages:
+    """The draws that were taken apart: which images, and the rows from the input to what the classifier sees."""
+
+    index: tuple[int, ...]
+    truth: tuple[int, ...]
+    rows: tuple[StageRow, ...]
+
+
+def load_stages(run: Run) -> Stages:
+    """Read stages.npz of a run that has one."""
+    if run.stages is None:
+        raise ReportError(f"{run.path} has no stages; run `ars certify {run.path} --stages N` first")
+    try:
+        with np.load(run.stages, allow_pickle=False) as arrays:
+            content: dict[str, Images] = {name: arrays[name] for name in arrays.files}
+        _check(content, run)
+        steps = sum(name.startswith("value_") for name in content)
+        rows = _rows(content, steps)
+    except (KeyError, OSError, ValueError, EOFError, BadZipFile) as error:
+        raise ReportError(
+            f"{run.stages} does not hold the stages of a draw ({error}); run `ars certify {run.path} --stages N` again"
+        ) from error
+    return Stages(tuple(content["index"].tolist()), tuple(content["truth"].tolist()), rows)
+
+
+def _check(content: dict[str, Images], run: Run) -> None:
+    n = len(content["index"])
+    if n == 0 or content["input"].shape != (n, *run.shape):
+        raise ValueError(f"need one or more images of shape {run.shape}, got {content['input'].shape}")
+    if not set(content["truth"].tolist()) <= set(range(len(run.class_names))):
+        raise ValueError(f"a true class is none of the {len(run.class_names)} of the benchmark")
+
+
+def _rows(content: dict[str, Images], steps: int) -> tuple[StageRow, ...]:
+    rows = [StageRow("input X", "the image as it is", content["input"])]
+    for step in range(1, steps + 1):
+        value, weight = content[f"value_{step}"], content[f"weight_{step}"]
+        if np.all(weight == 1):
+            rows.append(StageRow(f"m{_sub(step)}", f"the image plus the noise of step {step}", value))
+        else:
+            mask = weight.mean(axis=1, keepdims=True)
+            rows.append(StageRow(f"mask w{_sub(step)}", _mask_meaning(step, weight), mask, mask=True))
+            rows.append(StageRow(f"w{_sub(step)} · X", "the masked image", content[f"masked_{step}"]))
+            rows.append(StageRow(f"m{_sub(step)}", f"the masked image plus the noise of step {step}", value))
+    average = content["average"]
+    if not np.array_equal(average, content[f"value_{steps}"]):
+        rows.append(StageRow("average", "the releases combined, all that the classifier sees", average))
+    return tuple(rows)
+
+
+def _mask_meaning(step: int, weight: Images) -> str:
+    static = step == 1 or (len(weight) > 1 and bool(np.all(weight == weight[:1])))
+    origin = "the same for all images" if static else f"computed from what was released before step {step}"
+    return f"the mask, {origin}: dark hides a pixel (0), bright keeps it (1)"
+
+
+def _sub(step: int) -> str:
+    return "".join("₀₁₂₃₄₅₆₇₈₉"[int(digit)] for digit in str(step))
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
+
+
+def draw_pipeline(run: Run, stages: Stages) -> Picture:
+    """The rows of the first images, with the true class above and the certified answer below each column."""
+    from matplotlib.figure import Figure
+
+    columns = min(len(stages.index), MOST_COLUMNS)
+    height = len(stages.rows) * INCH + 0.8
+    width = LABELS_INCH + columns * INCH + 0.15
+    with style():
+        figure = Figure(figsize=(width, height))
+        grid = figure.subplots(len(stages.rows), columns, squeeze=False)
+        figure.subplots_adjust(
+            left=LABELS_INCH / width, right=1 - 0.15 / width, top=1 - 0.35 / height, bottom=0.45 / height,
+            wspace=0.06, hspace=0.06,
+        )  # fmt: skip
+        for panels, row in zip(grid, stages.rows, strict=True):
+            for panel, image in zip(panels, row.images, strict=False):
+                _show(panel, image, mask=row.mask)
+            panels[0].text(-0.12, 0.5, row.label, transform=panels[0].transAxes, ha="right", va="center", fontsize=11)
+        for column in range(columns):
+            grid[0][column].set_title(
+                _short(run.class_names[stages.truth[column]]), fontsize=9.5, fontweight="bold", pad=5
+            )
+            _write_answer(grid[-1][column], run, stages.index[column])
+        return save(figure)
+
+
+def _show(panel: "Axes", image: Images, *, mask: bool) -> None:
+    shown = image.astype(np.float32).clip(0, 1).transpose(1, 2, 0)
+    colours = "viridis" if mask else "gray"
+    panel.imshow(shown[..., 0] if shown.shape[-1] == 1 else shown, cmap=colours, vmin=0, vmax=1, interpolation="none")
+    panel.set_xticks([])
+    panel.set_yticks([])
+    panel.grid(visible=False)
+    for spine in panel.spines.values():
+        spine.set_visible(False)
+
+
+def _write_answer(panel: "Axes", run: Run, index: int) -> None:
+    record = next((record for record in run.records if record.certificate.index == index), None)
+    if record is None:
+        return
+    label, radius, norm = record.certificate.label, record.certificate.radius, record.certificate.norm
+    if label is None:
+        lines = [("abstains", MUTED, 9.5)]
+    else:
+        mark, colour = ("✓", GOOD) if record.correct else ("✗", BAD)
+        lines = [(f"{mark} {_short(run.class_names[label])}", colour, 9.5)]
+        lines.append((f"r = {show_radius(radius, norm)}{unit_name(norm)}", INK, 8.5))
+    for number, (text, colour, size) in enumerate(lines):
+        panel.text(0.5, -0.1 - 0.19 * number, text, transform=panel.transAxes, ha="center", va="top", color=colour,
+                   fontsize=size)  # fmt: skip

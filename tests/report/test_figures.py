@@ -1,0 +1,108 @@
+import json
+
+import numpy as np
+import pytest
+
+from ars.report.curves import accuracy_curves, draw_curves
+from ars.report.errors import ReportError
+from ars.report.groups import make_sections
+from ars.report.measures import certified_accuracy, outcomes
+from ars.report.pipeline import draw_pipeline, load_stages
+from ars.report.results import load_runs
+from ars.report.table import make_table
+
+
+def test_curves_are_the_certified_accuracies(make_records):
+    answers = outcomes(make_records(), "cohen")
+    radii = np.linspace(0, 9 / 255, 50)
+    expected = [certified_accuracy(answers, radius) for radius in radii]
+    np.testing.assert_array_equal(accuracy_curves([answers, answers], radii), [expected, expected])
+
+
+def test_curves_of_runs_that_only_abstain_are_drawn(make_run, make_record):
+    path = make_run("a", shards=[[make_record(0, 0, 0, 0.0)]])
+    picture = draw_curves(make_table(make_sections(load_runs([path]))).sections)
+    assert picture.svg.startswith(b"<?xml")
+    assert picture.png.startswith(b"\x89PNG")
+
+
+def test_the_rows_of_the_pipeline_are_those_of_the_paper(make_run):
+    (run,) = load_runs([make_run("a", stages=2)])
+    stages = load_stages(run)
+    assert [row.label for row in stages.rows] == ["input X", "m₁", "mask w₂", "w₂ · X", "m₂", "average"]
+    assert [row.mask for row in stages.rows] == [False, False, True, False, False, False]
+    assert (stages.index, stages.truth) == ((0, 1), (0, 1))
+
+
+def test_a_single_step_has_neither_mask_nor_average(make_run):
+    path = make_run("a", stages=2)
+    file = path / "certify/test/stages.npz"
+    with np.load(file) as arrays:
+        kept = {name: arrays[name] for name in arrays.files if not name.endswith("_2")}
+    np.savez(file, **{**kept, "average": kept["value_1"]})
+    assert [row.label for row in load_stages(load_runs([path])[0]).rows] == ["input X", "m₁"]
+
+
+def test_a_static_mask_is_called_so(make_run):
+    path = make_run("a", stages=2)
+    file = path / "certify/test/stages.npz"
+    with np.load(file) as arrays:
+        content = dict(arrays)
+    content["weight_2"][:] = content["weight_2"][:1]
+    np.savez(file, **content)
+    assert "the same for all images" in load_stages(load_runs([path])[0]).rows[2].meaning
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_many_images_of_any_colour_are_drawn(make_run, channels):
+    path = make_run("a", stages=12)
+    file = path / "certify/test/stages.npz"
+    with np.load(file) as arrays:
+        np.savez(file, **{name: value[:, :channels] if value.ndim == 4 else value for name, value in arrays.items()})
+    benchmark = json.loads((path / "benchmark.json").read_text())
+    (path / "benchmark.json").write_text(json.dumps({**benchmark, "shape": [channels, 6, 6]}))
+    (run,) = load_runs([path])
+    assert draw_pipeline(run, load_stages(run)).png.startswith(b"\x89PNG")
+
+
+def test_stages_that_lack_an_array_are_refused(make_run):
+    path = make_run("a", stages=2)
+    np.savez(path / "certify/test/stages.npz", index=np.arange(2), truth=np.arange(2))
+    (run,) = load_runs([path])
+    with pytest.raises(ReportError, match="--stages N` again"):
+        load_stages(run)
+
+
+@pytest.mark.parametrize("size", [0, 10, 2000])
+def test_cut_stages_are_refused(make_run, size):
+    path = make_run("a", stages=2)
+    file = path / "certify/test/stages.npz"
+    file.write_bytes(file.read_bytes()[:size])
+    (run,) = load_runs([path])
+    with pytest.raises(ReportError, match="--stages N` again"):
+        load_stages(run)
+
+
+@pytest.mark.parametrize("change", [{"truth": np.array([0, 3])}, {"input": np.zeros((2, 3, 9, 9))}])
+def test_stages_of_another_benchmark_are_refused(make_run, change):
+    path = make_run("a", stages=2)
+    file = path / "certify/test/stages.npz"
+    with np.load(file) as arrays:
+        np.savez(file, **{**arrays, **change})
+    (run,) = load_runs([path])
+    with pytest.raises(ReportError, match="stages of a draw"):
+        load_stages(run)
+
+
+def test_pickles_are_never_loaded(make_run):
+    path = make_run("a", stages=2)
+    np.savez(path / "certify/test/stages.npz", input=np.array([object()], dtype=object))
+    (run,) = load_runs([path])
+    with pytest.raises(ReportError, match="stages of a draw"):
+        load_stages(run)
+
+
+def test_a_run_without_stages_says_what_to_do(make_run):
+    (run,) = load_runs([make_run("a")])
+    with pytest.raises(ReportError, match="--stages N` first"):
+        load_stages(run)
