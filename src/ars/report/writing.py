@@ -1,0 +1,65 @@
+"""The report: from run folders to a folder of files."""
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ars.report.curves import draw_curves
+from ars.report.groups import make_sections
+from ars.report.page import Pipeline, make_page
+from ars.report.pipeline import draw_pipeline, load_stages
+from ars.report.rendering import to_json, to_markdown
+from ars.report.results import Run, load_runs
+from ars.report.table import Table, make_table
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was written: the files, and the table for whoever wants to print it."""
+
+    table: Table
+    files: tuple[Path, ...]
+
+
+def write_report(runs: Sequence[Path], out: Path, *, name: str = "test") -> Report:
+    """Write the table, the figures and the page of some runs into the folder out, from the runs' files alone.
+
+    name is the certification that is reported, certify/<name> of every run. All is drawn before anything is written,
+    and equal run folders give equal files.
+    """
+    loaded = load_runs(runs, name=name)
+    table = make_table(make_sections(loaded))
+    pipelines = {run.name: _make_pipeline(run) for run in loaded if run.stages is not None}
+    curves = draw_curves(table.sections)
+    contents: dict[str, bytes] = {
+        "index.html": make_page(table, pipelines).encode(),
+        "table.md": to_markdown(table).encode(),
+        "table.json": to_json(table).encode(),
+        "curves.svg": curves.svg,
+        "curves.png": curves.png,
+    }
+    for run_name, pipeline in pipelines.items():
+        contents[f"pipeline-{run_name}.svg"] = pipeline.picture.svg
+        contents[f"pipeline-{run_name}.png"] = pipeline.picture.png
+    return Report(table, _write_all(out, contents))
+
+
+def _make_pipeline(run: Run) -> Pipeline:
+    stages = load_stages(run)
+    return Pipeline(run, stages, draw_pipeline(run, stages))
+
+
+def _write_all(out: Path, contents: Mapping[str, bytes]) -> tuple[Path, ...]:
+    out.mkdir(parents=True, exist_ok=True)
+    for name, content in contents.items():
+        _write_whole(out / name, content)
+    return tuple(out / name for name in contents)
+
+
+def _write_whole(path: Path, content: bytes) -> None:
+    """Either the old file or the whole new one is there, whenever the process is killed."""
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".writing-") as folder:
+        fresh = Path(folder) / path.name
+        fresh.write_bytes(content)
+        fresh.replace(path)

@@ -1,0 +1,108 @@
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+
+import pytest
+
+from ars.report import ReportError, write_report
+
+
+class References(HTMLParser):
+    """Everything that a browser would fetch or run."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.found = []
+        self.tags = set()
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.add(tag)
+        self.found += [value for name, value in attributes if name in {"src", "href", "srcset", "data", "action"}]
+
+
+@pytest.fixture
+def runs(make_run):
+    return [
+        make_run("ars-0", method="adaptive", stages=3, environment={"python": "3.11", "torch": {"cuda": None}}),
+        make_run("ars-1", method="adaptive", seed=1),
+        make_run("cohen-0", sigma=0.25),
+    ]
+
+
+def test_the_files_of_a_report(runs, tmp_path):
+    report = write_report(runs, tmp_path / "new" / "out")
+    names = {"index.html", "table.md", "table.json", "curves.svg", "curves.png"}
+    names |= {"pipeline-ars-0.svg", "pipeline-ars-0.png"}
+    assert {file.name for file in report.files} == names
+    assert {file.name for file in (tmp_path / "new" / "out").iterdir()} == names
+    assert len(report.table.sections) == 2
+
+
+def test_equal_runs_give_equal_bytes(runs, tmp_path):
+    first, second = (write_report(runs, tmp_path / name) for name in ("first", "second"))
+    for one, other in zip(first.files, second.files, strict=True):
+        assert one.read_bytes() == other.read_bytes(), one.name
+
+
+def test_the_page_needs_no_network(runs, tmp_path):
+    write_report(runs, tmp_path / "out")
+    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    references = References(page)
+    assert all(reference.startswith(("data:image/", "#")) for reference in references.found)
+    assert not references.tags & {"script", "link", "iframe", "object", "base"}
+    assert not re.search(r"https?:|@import|url\(", page)
+
+
+def test_the_page_says_what_it_shows(runs, tmp_path):
+    write_report(runs, tmp_path / "out")
+    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    for text in (
+        "With probability at least 1 − α over the random draws",
+        "under Cohen et al.&#39;s bound",
+        "The same votes under our class bounds",
+        "mask w₂",
+        "torch {&#34;cuda&#34;: null}",
+        "<details>",
+        "failure probability, α",
+        "float32",
+    ):
+        assert text in page
+    assert str(tmp_path) not in page
+
+
+def test_published_accuracies_stand_beside_a_published_benchmark(make_run, tmp_path):
+    path = make_run("a", kind="cifar10_20kbg")
+    (path / "benchmark.json").write_text(
+        '{"title": "CIFAR-10 on 20k backgrounds", "class_names": ["a", "b", "c"], "shape": [3, 32, 32]}'
+    )
+    write_report([path], tmp_path / "out")
+    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    assert "Published in the paper" in page
+    assert "Súkeník et al." in page
+
+
+def test_names_from_files_are_escaped(make_run, tmp_path):
+    write_report([make_run("a", title="<script>alert(1)</script>")], tmp_path / "out")
+    assert "<script>" not in (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+
+
+def test_a_refused_report_leaves_the_old_one(runs, tmp_path):
+    out = tmp_path / "out"
+    write_report(runs, out)
+    before = {file.name: file.read_bytes() for file in out.iterdir()}
+    (runs[0] / "certify/test/stages.npz").write_bytes(b"cut")
+    with pytest.raises(ReportError):
+        write_report(runs, out)
+    assert {file.name: file.read_bytes() for file in out.iterdir()} == before
+
+
+def test_torch_and_matplotlib_are_not_loaded_by_the_import():
+    code = "import sys, ars.report; print([name for name in ('torch', 'matplotlib', 'rich') if name in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
+
+
+def test_a_dollar_in_a_name_is_no_formula(make_run, tmp_path):
+    write_report([make_run("a", title=r"$\frac$")], tmp_path / "out")
