@@ -1,0 +1,27 @@
+"""A mask with random weights, the same in float32 (in the mechanism) and in float64 (in the audit)."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class RandomMask(nn.Module):
+    """sigmoid(3x3 convolution + gain x mean), smooth, with a norm that differs widely from image to image."""
+
+    GAIN = 40.0
+
+    def __init__(self, seed: int, outputs: int = 1) -> None:
+        super().__init__()
+        generator = torch.Generator().manual_seed(seed)
+        self.kernel = torch.randn(outputs, 3, 3, 3, generator=generator)
+        self.bias = -torch.rand(outputs, generator=generator)
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        local = F.conv2d(image, self.kernel.to(image.dtype), self.bias.to(image.dtype), padding=1)
+        return (local + self.GAIN * (image.mean(dim=(1, 2, 3), keepdim=True) - 0.5)).sigmoid()
+
+
+@pytest.fixture
+def random_mask():
+    return RandomMask

@@ -1,0 +1,223 @@
+"""The audit: what the releases show about X is exactly what the guarantee says.
+
+Under X, against X + e with e = +-r everywhere, the log-likelihood ratio of all releases together is
+N(-mu^2/2, mu^2). It is computed here from the releases alone, in float64, with the scales that the paper declares.
+"""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import kstest
+
+from ars.smoothing import Gaussian, MaskedGaussian, Release, compose
+from ars.smoothing.mechanism import normal_like
+from ars.theory import Ball
+
+SHAPE = (3, 8, 8)
+DIM = 192
+CHUNK = 4_000
+SIGNIFICANT = 4.5
+
+
+def x_and_e(mechanism, *, mu=1.0):
+    """An image and a perturbation +-r, r such that the declared privacy loss is mu."""
+    generator = torch.Generator().manual_seed(12)
+    x = torch.rand(SHAPE, generator=generator, dtype=torch.float64)
+    signs = torch.randint(0, 2, SHAPE, generator=generator, dtype=torch.float64) * 2 - 1
+    r = mu / mechanism.guarantee(Ball("linf", DIM, 1.0)).mu
+    return x, r * signs
+
+
+def declared(steps, values):
+    """(w, s) of every step, recomputed from the released values: s = sigma ||w|| / sqrt(d)."""
+    pairs = []
+    for step in steps:
+        if isinstance(step, MaskedGaussian):
+            weighted = sum(w / s**2 * m for (w, s), m in zip(pairs, values, strict=False))
+            precision = sum(w**2 / s**2 for w, s in pairs)
+            w = step.mask(weighted / precision).expand(-1, *SHAPE)
+            norm = w.square().sum(dim=(1, 2, 3), keepdim=True).sqrt()
+            pairs.append((w, step.sigma * norm / math.sqrt(DIM)))
+        else:
+            pairs.append((torch.ones(1, 1, 1, 1, dtype=torch.float64), step.sigma))
+    return pairs
+
+
+def log_ratio(steps, values, x, e):
+    """log p(m_1, ..., m_k | X + e) / p(m_1, ..., m_k | X), one number a draw."""
+    total = torch.zeros(len(values[0]), dtype=torch.float64)
+    for (w, s), m in zip(declared(steps, values), values, strict=True):
+        shift = w * e
+        total += ((shift * (m - w * x) - shift.square() / 2) / s**2).sum(dim=(1, 2, 3))
+    return total
+
+
+@torch.inference_mode()
+def audit(mechanism, n, *, seed=0, mu=1.0):
+    """z-scores of the mean and the variance, and the p-value of a Kolmogorov-Smirnov test, on n draws."""
+    x, e = x_and_e(mechanism, mu=mu)
+    generator = torch.Generator().manual_seed(seed)
+    ratios = []
+    for _ in range(n // CHUNK):
+        releases = mechanism.release(x.float().expand(CHUNK, -1, -1, -1), generator)
+        # the image as the mechanism saw it, in float32
+        values = [release.value.double() for release in releases]
+        ratios.append(log_ratio(mechanism.steps, values, x.float().double(), e))
+    ratio = torch.cat(ratios).numpy()
+    n = len(ratio)
+    mean_z = (ratio.mean() + mu**2 / 2) / (mu / math.sqrt(n))
+    variance_z = (ratio.var(ddof=1) / mu**2 - 1) / math.sqrt(2 / n)
+    ks = kstest((ratio + mu**2 / 2) / mu, "norm").pvalue
+    return mean_z, variance_z, ks
+
+
+def passes(result):
+    mean_z, variance_z, ks = result
+    return abs(mean_z) < SIGNIFICANT and abs(variance_z) < SIGNIFICANT and ks > 1e-4
+
+
+def two_steps(random_mask, step=MaskedGaussian, **options):
+    return compose(Gaussian(0.5), step(0.6, random_mask(3, **options)))
+
+
+@pytest.mark.parametrize(("outputs", "n"), [(1, 200_000), (3, 100_000)])
+def test_two_steps_show_what_they_declare(random_mask, outputs, n):
+    """With one weight a pixel and with one weight a coordinate."""
+    result = audit(two_steps(random_mask, outputs=outputs), n)
+    assert passes(result), result
+
+
+def test_three_steps_show_what_they_declare(random_mask):
+    mechanism = compose(Gaussian(0.8), MaskedGaussian(0.9, random_mask(3)), MaskedGaussian(0.6, random_mask(4)))
+    result = audit(mechanism, 100_000)
+    assert passes(result), result
+
+
+def test_a_larger_perturbation_is_audited_alike(random_mask):
+    result = audit(two_steps(random_mask), 60_000, mu=3.0)
+    assert passes(result), result
+
+
+def test_the_mask_of_the_audit_is_neither_constant_nor_trivial(random_mask):
+    """Otherwise the audit would not see what a data-dependent mask may break."""
+    x = torch.rand(100, *SHAPE)
+    _, release = two_steps(random_mask).release(x, torch.Generator().manual_seed(0))
+    assert release.weight.std() > 0.2
+    assert release.std.std() / release.std.mean() > 0.2
+
+
+class ForgottenChannels(MaskedGaussian):
+    """||w||^2 over one channel only: the noise is sqrt(3) too small."""
+
+    def release(self, x, past, generator):
+        good = super().release(x, past, generator)
+        std = good.std / math.sqrt(3)
+        return Release(good.weight * x + std * (good.value - good.weight * x) / good.std, good.weight, std)
+
+
+class SharedBetweenSteps(MaskedGaussian):
+    """The second step reuses the noise of the first."""
+
+    def release(self, x, past, generator):
+        good = super().release(x, past, generator)
+        noise = (past[0].value - x) / past[0].std
+        return Release(good.weight * x + good.std * noise, good.weight, good.std)
+
+
+class SharedInBatch(MaskedGaussian):
+    """One noise for all the images of a batch."""
+
+    def release(self, x, past, generator):
+        good = super().release(x, past, generator)
+        noise = normal_like(x[:1], generator).expand_as(x)
+        return Release(good.weight * x + good.std * noise, good.weight, good.std)
+
+
+class FirstSharedInBatch(Gaussian):
+    """The same in the first step."""
+
+    def release(self, x, past, generator):
+        noise = normal_like(x[:1], generator).expand_as(x)
+        return Release(x + self.sigma * noise, torch.ones(1, 1, 1, 1), torch.full((1, 1, 1, 1), self.sigma))
+
+
+class ConstantNoise(MaskedGaussian):
+    """Noise of the batch's mean mask, not of this image's own."""
+
+    def release(self, x, past, generator):
+        good = super().release(x, past, generator)
+        std = good.std.mean().expand_as(good.std)
+        return Release(good.weight * x + std * (good.value - good.weight * x) / good.std, good.weight, std)
+
+
+class OffBy(MaskedGaussian):
+    """Noise that is a little too small."""
+
+    FACTOR = 0.99
+
+    def release(self, x, past, generator):
+        good = super().release(x, past, generator)
+        noise = (good.value - good.weight * x) / good.std
+        std = self.FACTOR * good.std
+        return Release(good.weight * x + std * noise, good.weight, std)
+
+
+class FivePercentOff(OffBy):
+    FACTOR = 0.95
+
+
+class MaskedTwice(MaskedGaussian):
+    """w^2 * X instead of w * X."""
+
+    def release(self, x, past, generator):
+        good = super().release(x, past, generator)
+        return Release(good.value + good.weight * (good.weight - 1) * x, good.weight, good.std)
+
+
+class Peeking(MaskedGaussian):
+    """A mask that sees X, not m1."""
+
+    def release(self, x, past, generator):
+        return super().release(x, [Release(x, past[0].weight, past[0].std)], generator)
+
+
+@pytest.mark.parametrize(
+    "mutant",
+    [ForgottenChannels, SharedBetweenSteps, SharedInBatch, ConstantNoise, FivePercentOff, MaskedTwice, Peeking],
+)
+def test_a_planted_bug_in_the_masked_step_turns_the_audit_red(random_mask, mutant):
+    result = audit(two_steps(random_mask, step=mutant), 60_000)
+    assert not passes(result), result
+
+
+def test_noise_shared_in_the_batch_of_the_first_step_turns_the_audit_red(random_mask):
+    result = audit(compose(FirstSharedInBatch(0.5), MaskedGaussian(0.6, random_mask(3))), 60_000)
+    assert not passes(result), result
+
+
+def test_a_forgotten_sqrt_three_shrinks_the_variance_as_computed(random_mask):
+    """With equal steps half of the ratio comes from the second one: 1/2 + 1/2 / 3 = 2/3."""
+    mechanism = compose(Gaussian(0.5), ForgottenChannels(0.5, random_mask(3)))
+    _, variance_z, _ = audit(mechanism, 60_000)
+    assert 1 + variance_z * math.sqrt(2 / 60_000) == pytest.approx(2 / 3, abs=0.02)
+
+
+@pytest.mark.slow
+def test_one_percent_less_noise_turns_the_audit_red(random_mask):
+    n = 600_000
+    good = compose(Gaussian(0.5), MaskedGaussian(0.5, random_mask(3)))
+    bad = compose(Gaussian(0.5), OffBy(0.5, random_mask(3)))
+    assert passes(audit(good, n))
+    _, variance_z, _ = audit(bad, n)
+    assert variance_z < -SIGNIFICANT
+
+
+def test_the_audit_itself_has_the_power_it_claims():
+    """Fed with exact numbers it passes, fed with a variance 2% off it does not."""
+    draws = np.random.default_rng(0).normal(-0.5, 1, 200_000)
+    for scale, sound in ((1.0, True), (0.98, False)):
+        ratio = -0.5 + scale * (draws + 0.5)
+        variance_z = (ratio.var() - 1) / math.sqrt(2 / len(ratio))
+        assert (abs(variance_z) < SIGNIFICANT) == sound
