@@ -1,0 +1,43 @@
+"""The command line: parsing and printing only; each command has a file of its own."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from ars import __version__
+from ars.cli import certify, demo, predict, radius, report, train
+
+COMMANDS = (demo, train, certify, predict, report, radius)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; 0 on success, 2 with one sentence on bad input, 130 when interrupted."""
+    parser = make_parser()
+    options, rest = parser.parse_known_args(arguments)
+    if rest and not options.takes_overrides:
+        parser.error(f"unknown arguments: {' '.join(rest)}")
+    try:
+        return int(options.run(options, rest) if options.takes_overrides else options.run(options))
+    except KeyboardInterrupt:
+        print("\nars: interrupted; run the same command again to go on from here", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        return 1
+    except (ValueError, ArithmeticError, OSError) as error:
+        print(f"ars: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The parser with all commands; loads no torch."""
+    parser = argparse.ArgumentParser(
+        prog="ars",
+        allow_abbrev=False,
+        description="Image classifiers with certified, input-adaptive predictions (Adaptive Randomized Smoothing).",
+        epilog="Start with 'ars demo'. Every command has its own --help.",
+    )
+    parser.add_argument("--version", action="version", version=f"ars {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        command.add_to(commands)
+    return parser

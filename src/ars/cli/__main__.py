@@ -1,0 +1,7 @@
+"""python -m ars.cli."""
+
+import sys
+
+from ars.cli import main
+
+sys.exit(main())

@@ -1,0 +1,76 @@
+"""ars train: from a recipe to a trained run folder."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from ars.cli.interrupt import stoppable
+from ars.cli.options import Subparsers, add_command, add_device
+from ars.experiments.recipe import Recipe, read_recipe, recipe_parser
+
+TEACH = """\
+Train a smoothed classifier from a YAML recipe into a run folder. An interrupted run goes on where it was.
+
+  ars train recipes/digits.yaml --out runs/ars
+  ars train recipes/digits.yaml --out runs/cohen --method cohen --sigma 1.0 --train.epochs 30
+
+Every key of the recipe can be overridden with its dotted name; unknown keys are refused.
+'ars train --keys' lists them all.
+"""
+
+
+def add_to(commands: Subparsers) -> None:
+    """Add the command."""
+    parser = add_command(
+        commands, "train", run, summary="train a model from a recipe", teach=TEACH, takes_overrides=True
+    )
+    parser.add_argument("recipe", type=Path, nargs="?", help="the YAML recipe (without one: the demo's)")
+    parser.add_argument("--out", type=Path, metavar="RUN", help="the run folder to make or to go on with")
+    parser.add_argument("--keys", action="store_true", help="list every key of a recipe and exit")
+    add_device(parser)
+
+
+def run(options: argparse.Namespace, overrides: Sequence[str]) -> int:
+    """Train, showing progress."""
+    if options.keys:
+        print(recipe_parser().format_help())
+        return 0
+    if options.out is None:
+        raise ValueError("say where the run goes: --out RUN")
+    train_with_progress(read_recipe(options.recipe, overrides), options.out, options.device)
+    return 0
+
+
+def train_with_progress(recipe: Recipe, folder: Path, device_name: str) -> None:
+    """Train with a progress bar and a line an epoch."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from ars.experiments.device import choose_device
+    from ars.experiments.run import train_run
+    from ars.training import loop
+
+    device = choose_device(device_name)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with stoppable() as stop, Progress(*columns) as bar:
+        task = bar.add_task(f"{folder}: starting", total=None)
+
+        def report(at: loop.Progress) -> None:
+            bar.update(
+                task,
+                description=f"{folder}: epoch {at.epoch}/{at.epochs}, loss {at.loss:.3f}, validation "
+                f"{at.validation_accuracy:.1%}, mask {at.mean_square_mask:.2f}, {at.images_a_second:,.0f} images/s",
+            )
+
+        try:
+            trained = train_run(
+                recipe,
+                folder,
+                device=device,
+                report=report,
+                tick=lambda step, steps: bar.update(task, completed=step, total=steps),
+                stop=stop,
+            )
+        except loop.Interrupted:
+            raise KeyboardInterrupt from None
+        if not trained:
+            bar.update(task, description=f"{folder}: trained already", total=1, completed=1)

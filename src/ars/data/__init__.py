@@ -1,0 +1,1 @@
+"""Benchmarks: one file each; every test input is a pure function of (index, seed)."""

@@ -1,0 +1,113 @@
+"""The embedded benchmark, digits on photographs: no download, and adaptivity pays.
+
+An 8x8 digit is pasted along the border of a 24x24 crop of a photograph: a ninth of the image matters, as in the
+paper's hardest setting. Both come with scikit-learn. Train, validation and test use disjoint digits, and crops from
+disjoint strips of the two photographs.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, Literal
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from ars.data.benchmark import Benchmark, Labelled, Split
+
+SIDE, DIGIT = 24, 8
+# Columns of the 427 x 640 photographs that crops may use, and how many of the 1,797 digits, in a fixed random order.
+STRIPS = {"train": (0, 400), "validation": (400, 520), "test": (520, 640)}
+DIGITS = {"train": (0, 1297), "validation": (1297, 1497), "test": (1497, 1797)}
+Part = Literal["train", "validation", "test"]
+
+
+class DigitsOnPhotographs(Benchmark):
+    """24x24 RGB images in [0, 1] with one of ten digits somewhere along the border."""
+
+    title: ClassVar[str] = "digits on photographs"
+
+    def __init__(self, *, seed: int = 0, passes: int = 8, device: torch.device | None = None) -> None:
+        """Passes is how often an epoch shows each training digit, each time elsewhere on another crop."""
+        from sklearn.datasets import load_digits, load_sample_images
+
+        self.seed, self.passes = seed, passes
+        self.class_names: Sequence[str] = [str(digit) for digit in range(10)]
+        self.shape = (3, SIDE, SIDE)
+        digits = load_digits()
+        order = np.argsort(np.random.SeedSequence(1797).generate_state(len(digits.target)))
+        photographs = np.stack(load_sample_images().images).transpose(0, 3, 1, 2)
+        self.device = device or torch.device("cpu")
+        self._digits = torch.tensor(digits.images[order] / 16, dtype=torch.float32, device=self.device)
+        self._labels = torch.tensor(digits.target[order], device=self.device)
+        self._photographs = torch.tensor(photographs, device=self.device)
+
+    def to(self, device: torch.device) -> "DigitsOnPhotographs":
+        """The same benchmark with its tensors on the device."""
+        return DigitsOnPhotographs(seed=self.seed, passes=self.passes, device=device)
+
+    def train_size(self) -> int:
+        """Training digits times passes."""
+        first, end = DIGITS["train"]
+        return (end - first) * self.passes
+
+    def size(self, split: Split) -> int:
+        """One image a digit of the split."""
+        first, end = DIGITS[split]
+        return end - first
+
+    def train_batches(self, epoch: int, *, seed: int, batch_size: int, start: int = 0) -> Iterator[Labelled]:
+        """Every training digit ``passes`` times in random order, at random places; the last short batch is left out."""
+        digits = self.train_size() // self.passes
+        order = torch.randperm(self.train_size(), generator=_generator(seed, epoch)) % digits
+        for number in range(start, self.train_size() // batch_size):
+            chosen = order[number * batch_size : (number + 1) * batch_size]
+            places = torch.randint(2**62, (len(chosen), 4), generator=_generator(seed, epoch, number))
+            yield self._compose("train", chosen, places)
+
+    def examples(self, split: Split, indices: Sequence[int]) -> Labelled:
+        """Image index shows digit index of the split; crop and place are hashed from (seed, split, index)."""
+        if not all(0 <= index < self.size(split) for index in indices):
+            raise ValueError(f"{self.title}: {split} indices run from 0 to {self.size(split) - 1}, got {list(indices)}")
+        part = list(DIGITS).index(split)
+        places = [np.random.SeedSequence([self.seed, part, index]).generate_state(4, np.uint32) for index in indices]
+        return self._compose(split, torch.tensor(indices), torch.tensor(np.stack(places).astype(np.int64)))
+
+    def moments(self) -> tuple[list[float], list[float]]:
+        """Mean and standard deviation of each channel over one pass of training inputs."""
+        [(images, _)] = self.train_batches(0, seed=self.seed, batch_size=self.train_size())
+        return images.mean(dim=(0, 2, 3)).tolist(), images.std(dim=(0, 2, 3)).tolist()
+
+    def _compose(self, part: Part, chosen: Int[Tensor, " b"], places: Int[Tensor, "b 4"]) -> Labelled:
+        """Paste digit chosen on the crop and at the slot that the four large random numbers of places stand for."""
+        left, right = STRIPS[part]
+        height = self._photographs.shape[2]
+        photograph, row, column, slot = places.to(self.device).unbind(1)
+        rows = (row % (height - SIDE + 1))[:, None] + torch.arange(SIDE, device=self.device)
+        columns = left + (column % (right - left - SIDE + 1))[:, None] + torch.arange(SIDE, device=self.device)
+        images = self._photographs[(photograph % 2)[:, None, None], :, rows[:, :, None], columns[:, None, :]]
+        images = images.permute(0, 3, 1, 2).float() / 255
+        slots = border_slots(SIDE - DIGIT).to(self.device)
+        top, beside = slots[slot % len(slots)].unbind(1)
+        chosen = chosen.to(self.device) + DIGITS[part][0]
+        batch = torch.arange(len(chosen), device=self.device)[:, None, None]
+        down = top[:, None, None] + torch.arange(DIGIT, device=self.device)[:, None]
+        across = beside[:, None, None] + torch.arange(DIGIT, device=self.device)
+        images[batch, :, down, across] = self._digits[chosen].unsqueeze(-1)
+        return images.contiguous(), self._labels[chosen]
+
+
+def border_slots(span: int) -> Int[Tensor, "n 2"]:
+    """Every (row, column) from 0 to span at which a pasted image touches the border of the larger one.
+
+    >>> len(border_slots(16))
+    64
+    """
+    rows, columns = torch.meshgrid(torch.arange(span + 1), torch.arange(span + 1), indexing="ij")
+    edge = (rows % span == 0) | (columns % span == 0) if span else torch.ones_like(rows, dtype=torch.bool)
+    return torch.stack([rows[edge], columns[edge]], dim=1)
+
+
+def _generator(*key: int) -> torch.Generator:
+    """A CPU generator that depends on the key alone, so that every device draws the same places."""
+    return torch.Generator().manual_seed(int(np.random.SeedSequence(key).generate_state(1, np.uint32)[0]))

@@ -1,0 +1,1 @@
+"""From a recipe to a run folder: build, train, certify."""

@@ -1,0 +1,43 @@
+"""From a recipe to objects."""
+
+import torch
+from torch import nn
+
+from ars.data.benchmark import Benchmark
+from ars.data.digits import DigitsOnPhotographs
+from ars.experiments.recipe import Recipe
+from ars.methods import adaptive, cohen, static_mask
+from ars.models import Normalize, StaticMask, UNet, cifar_resnet, resnet50, small_cnn
+from ars.smoothing import SmoothedClassifier
+
+
+def build_benchmark(recipe: Recipe, device: torch.device) -> Benchmark:
+    """The recipe's benchmark, its tensors on the device."""
+    return DigitsOnPhotographs(seed=recipe.data.seed, passes=recipe.data.passes, device=device)
+
+
+def build_model(recipe: Recipe, benchmark: Benchmark, device: torch.device) -> SmoothedClassifier:
+    """The recipe's smoothed classifier with fresh weights, a function of the recipe's seed alone."""
+    with torch.random.fork_rng():
+        torch.manual_seed(recipe.seed)
+        model = _method(recipe, benchmark)
+    return model.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
+
+
+def _method(recipe: Recipe, benchmark: Benchmark) -> SmoothedClassifier:
+    channels, height, width = benchmark.shape
+    classifier = nn.Sequential(Normalize(*benchmark.moments()), _network(recipe, len(benchmark.class_names)))
+    if recipe.method == "cohen":
+        return cohen(classifier, sigma=recipe.sigma)
+    if recipe.method == "static_mask":
+        return static_mask(classifier, StaticMask(height, width), sigma=recipe.sigma)
+    mask = UNet(width=recipe.mask.width, in_channels=channels)
+    return adaptive(classifier, mask, sigma=recipe.sigma, share=recipe.share)
+
+
+def _network(recipe: Recipe, classes: int) -> nn.Module:
+    if recipe.classifier.name == "small_cnn":
+        return small_cnn(classes, width=recipe.classifier.width)
+    if recipe.classifier.name == "cifar_resnet":
+        return cifar_resnet(recipe.classifier.depth, classes)
+    return resnet50(classes)

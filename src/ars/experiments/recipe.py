@@ -1,0 +1,163 @@
+"""Recipes: everything that decides a result, as frozen dataclasses read from YAML; the defaults are the demo's."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from ars.certification.bounds import Bound, check_alpha
+from ars.theory import Norm
+from ars.training.settings import TrainSettings
+
+Method = Literal["adaptive", "cohen", "static_mask"]
+
+
+class RecipeError(ValueError):
+    """A recipe that cannot be read or does not make sense."""
+
+
+@dataclass(frozen=True)
+class Data:
+    """The benchmark.
+
+    Args:
+        kind: digits (on photographs; embedded, no download).
+        seed: decides the test inputs, together with their indices.
+        passes: how often an epoch shows each training digit.
+    """
+
+    kind: Literal["digits"] = "digits"
+    seed: int = 0
+    passes: int = 8
+
+
+@dataclass(frozen=True)
+class Classifier:
+    """The base classifier, behind a normalisation layer.
+
+    Args:
+        name: small_cnn, cifar_resnet or resnet50.
+        width: channels of small_cnn.
+        depth: layers of cifar_resnet, 6n + 2 (the paper's is 110).
+    """
+
+    name: Literal["small_cnn", "cifar_resnet", "resnet50"] = "small_cnn"
+    width: int = 32
+    depth: int = 110
+
+
+@dataclass(frozen=True)
+class Mask:
+    """The mask network of the adaptive method, the paper's U-Net.
+
+    Args:
+        width: base channels (paper: 32 for CIFAR-10, 64 for CelebA, 16 for ImageNet).
+    """
+
+    width: int = 16
+
+
+@dataclass(frozen=True)
+class CertifySettings:
+    """How test images are certified; the command line of certify may override each.
+
+    Args:
+        examples: how many images.
+        every: take each every-th image of the test set.
+        norm: linf or l2 (l2 for methods without a mask).
+        n_select: draws that choose the class.
+        n_estimate: fresh draws that its radius rests on.
+        alpha: probability that a certificate may be wrong.
+        bound: cohen, as in the paper, or classes, which uses every count; both are recorded.
+        seed: of the noise.
+        precision: of the networks: float32, bfloat16, or auto (bfloat16 where the device has it).
+    """
+
+    examples: int = 100
+    every: int = 1
+    norm: Norm = "linf"
+    n_select: int = 100
+    n_estimate: int = 1000
+    alpha: float = 0.05
+    bound: Bound = "cohen"
+    seed: int = 0
+    precision: Literal["float32", "bfloat16", "auto"] = "auto"
+
+    def __post_init__(self) -> None:
+        check_alpha(self.alpha)
+        if self.examples < 1 or self.every < 1:
+            raise ValueError(f"examples and every must be at least 1, got {self.examples} and {self.every}")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that decides a result.
+
+    Args:
+        method: adaptive (ARS), cohen or static_mask.
+        sigma: the noise budget, in pixel units where an image lies in [0, 1].
+        share: share of the budget that the adaptive method's first step gets.
+        seed: of initialisation, training data order and training noise.
+        data: the benchmark.
+        classifier: the base classifier.
+        mask: the mask network.
+        train: the training.
+        certify: the certification.
+    """
+
+    method: Method = "adaptive"
+    sigma: float = 0.5
+    share: float = 0.5
+    seed: int = 0
+    data: Data = field(default_factory=Data)
+    classifier: Classifier = field(default_factory=Classifier)
+    mask: Mask = field(default_factory=Mask)
+    train: TrainSettings = field(default_factory=TrainSettings)
+    certify: CertifySettings = field(default_factory=CertifySettings)
+
+    def __post_init__(self) -> None:
+        if not self.sigma > 0:
+            raise ValueError(f"sigma must be positive, got {self.sigma}")
+        if not 0 < self.share < 1:
+            raise ValueError(f"share must lie strictly between 0 and 1, got {self.share}")
+
+    def to_yaml(self) -> str:
+        """The resolved recipe, as it is kept in a run folder."""
+        return yaml.safe_dump(asdict(self), sort_keys=False)
+
+    @property
+    def identity(self) -> str:
+        """A digest of all that decides the weights: the recipe without its certification."""
+        content: dict[str, Any] = asdict(self)
+        content.pop("certify")
+        content["train"].pop("checkpoint_minutes")
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def read_recipe(path: Path | None = None, overrides: Sequence[str] = ()) -> Recipe:
+    """Read a YAML recipe; dotted overrides (--train.epochs 30) change single values, unknown keys are refused."""
+    if path is not None and not path.is_file():
+        raise RecipeError(f"there is no recipe at {path}")
+    arguments = [*([f"--recipe={path}"] if path else []), *overrides]
+    parser = recipe_parser()
+    from jsonargparse import ArgumentError
+
+    try:
+        values = parser.instantiate(parser.parse_args(arguments))
+        return Recipe(**{key.name: values[key.name] for key in fields(Recipe)})
+    except (ArgumentError, ValueError, TypeError) as error:
+        raise RecipeError(f"{path or 'the options'}: {' '.join(str(error).split())}") from error
+
+
+def recipe_parser() -> Any:
+    """The parser of recipes; its help lists every key."""
+    from jsonargparse import ArgumentParser
+
+    parser = ArgumentParser(exit_on_error=False, add_help=False, prog="ars train RECIPE --out RUN", usage="")
+    parser.add_argument("--recipe", action="config")
+    parser.add_class_arguments(Recipe)
+    return parser

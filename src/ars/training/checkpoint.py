@@ -1,0 +1,74 @@
+"""Checkpoints: safetensors for the tensors, JSON for the rest; nothing that can execute code is ever loaded."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that is missing, damaged or of another recipe."""
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
+    """Write tensors with a JSON header, through a temporary file: the old one stays until the new one is whole."""
+    temporary = path.with_name(path.name + ".part")
+    try:
+        save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, temporary,
+                  metadata={"about": json.dumps(about)})  # fmt: skip
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Read what save_tensors wrote."""
+    if not path.is_file():
+        raise CheckpointError(f"there is no checkpoint at {path}; train the run first (ars train)")
+    try:
+        with safe_open(path, framework="pt") as file:
+            about = json.loads((file.metadata() or {}).get("about", "{}"))
+            return {name: file.get_tensor(name) for name in file.keys()}, about  # noqa: SIM118
+    except (SafetensorError, OSError, ValueError) as error:
+        raise CheckpointError(f"{path} is damaged or not a safetensors file ({error}); train the run again") from error
+
+
+def load_model(model: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Load the weights, each with the name and shape that the recipe's model has."""
+    expected = model.state_dict()
+    wrong = sorted(expected.keys() ^ tensors.keys()) or sorted(
+        name for name, tensor in tensors.items() if tensor.shape != expected[name].shape
+    )
+    if wrong:
+        raise CheckpointError(
+            f"{path} was made by another recipe: {len(wrong)} tensors do not fit, {wrong[0]} for one; "
+            "use the recipe.yaml that lies beside it"
+        )
+    model.load_state_dict(dict(tensors))
+
+
+def optimizer_tensors(optimizers: Mapping[str, Optimizer]) -> dict[str, Tensor]:
+    """The state of the optimisers as named tensors."""
+    return {
+        f"{name}.{index}.{key}": value
+        for name, optimizer in optimizers.items()
+        for index, state in optimizer.state_dict()["state"].items()
+        for key, value in state.items()
+        if isinstance(value, Tensor)
+    }
+
+
+def load_optimizers(optimizers: Mapping[str, Optimizer], tensors: Mapping[str, Tensor]) -> None:
+    """Put the named tensors back; the learning rates come from the recipe."""
+    for name, optimizer in optimizers.items():
+        state: dict[int, dict[str, Tensor]] = {}
+        for full_name, tensor in tensors.items():
+            owner, index, key = full_name.split(".")
+            if owner == name:
+                state.setdefault(int(index), {})[key] = tensor
+        optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})

@@ -1,0 +1,231 @@
+"""The training loop: every step shows the network fresh noise, as certification will.
+
+All randomness of a step (data, noise, dropout) is seeded by (seed, step), so a run that was interrupted goes on from
+its checkpoint to the same weights as one that was not.
+"""
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from ars.certification.sampling import Precision, autocast
+from ars.data.benchmark import Benchmark
+from ars.smoothing import SmoothedClassifier
+from ars.training.checkpoint import (
+    CheckpointError,
+    load_model,
+    load_optimizers,
+    load_tensors,
+    optimizer_tensors,
+    save_tensors,
+)
+from ars.training.settings import Optimizer, TrainSettings
+
+CHECKPOINT, LOG = "checkpoint.safetensors", "train.jsonl"
+VALIDATION_IMAGES = 1000
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where training stands after an epoch, as written to train.jsonl; accuracies are of single noisy draws."""
+
+    epoch: int
+    epochs: int
+    loss: float
+    accuracy: float
+    validation_accuracy: float
+    mean_square_mask: float
+    """How open the last step's mask is on validation images; 1 masks nothing."""
+    images_a_second: float
+
+
+class Interrupted(Exception):
+    """Training was asked to stop; its state is saved."""
+
+
+class Trainer:
+    """Trains a smoothed classifier in place, with separate optimisers for mask and classifier.
+
+    identity is a digest of everything that decides the weights: a checkpoint with another one is refused.
+    """
+
+    def __init__(
+        self,
+        model: SmoothedClassifier,
+        benchmark: Benchmark,
+        settings: TrainSettings,
+        *,
+        seed: int,
+        precision: Precision,
+        folder: Path,
+        identity: str,
+    ) -> None:
+        self.model, self.benchmark, self.settings = model, benchmark, settings
+        self.seed, self.precision, self.identity = seed, precision, identity
+        self.checkpoint, self.log = folder / CHECKPOINT, folder / LOG
+        self.device = next(model.parameters()).device
+        self.steps_per_epoch = benchmark.train_size() // settings.batch_size
+        if self.steps_per_epoch < 1:
+            raise ValueError(f"batch_size={settings.batch_size} is above the {benchmark.train_size()} training images")
+        self.optimizers = make_optimizers(model, settings)
+        self.step = 0
+        self.totals = torch.zeros(2, device=self.device)  # loss, correct answers since the epoch began
+        if self.checkpoint.exists():
+            self._resume()
+
+    @property
+    def steps(self) -> int:
+        """How many steps the whole training has."""
+        return self.steps_per_epoch * self.settings.epochs
+
+    def run(
+        self,
+        *,
+        report: Callable[[Progress], None] = lambda progress: None,
+        tick: Callable[[int], None] = lambda step: None,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Train to the end; report hears of epochs, tick of steps, stop is asked after each step."""
+        with torch.random.fork_rng():
+            saved = time.monotonic()
+            while self.step < self.steps:
+                epoch, done = divmod(self.step, self.steps_per_epoch)
+                started = time.monotonic()
+                batches = self.benchmark.train_batches(
+                    epoch, seed=self.seed, batch_size=self.settings.batch_size, start=done
+                )
+                for images, labels in batches:
+                    self._train_step(images.to(self.device), labels.to(self.device))
+                    tick(self.step)
+                    if stop():
+                        self.save()
+                        raise Interrupted
+                    if time.monotonic() - saved > 60 * self.settings.checkpoint_minutes:
+                        self.save()
+                        saved = time.monotonic()
+                rate = (self.steps_per_epoch - done) * self.settings.batch_size / (time.monotonic() - started)
+                progress = self._end_epoch(epoch + 1, rate)
+                report(progress)
+            self.save()
+        self.model.eval()
+
+    def save(self) -> None:
+        """Write the whole state to the checkpoint; a state that is no longer a number is refused."""
+        self._check_loss()
+        tensors = {f"model/{name}": tensor for name, tensor in self.model.state_dict().items()}
+        tensors |= {f"optimizer/{name}": tensor for name, tensor in optimizer_tensors(self.optimizers).items()}
+        tensors["totals"] = self.totals
+        save_tensors(self.checkpoint, tensors, {"identity": self.identity, "step": self.step})
+
+    def _resume(self) -> None:
+        tensors, about = load_tensors(self.checkpoint)
+        if about.get("identity") != self.identity:
+            raise CheckpointError(
+                f"{self.checkpoint} belongs to another recipe; give this run another folder, or remove that file"
+            )
+        load_model(self.model, _under(tensors, "model/"), self.checkpoint)
+        load_optimizers(self.optimizers, _under(tensors, "optimizer/"))
+        self.totals = tensors["totals"].to(self.device)
+        self.step = about["step"]
+
+    def _train_step(self, images: Tensor, labels: Tensor) -> None:
+        self.model.train()
+        generator = torch.Generator(self.device).manual_seed(step_seed(self.seed, self.step))
+        torch.manual_seed(step_seed(self.seed, self.step, purpose=1))  # dropout has no generator of its own
+        for name, optimizer in self.optimizers.items():
+            for group in optimizer.param_groups:
+                group["lr"] = _settings_of(self.settings, name).lr * self._factor()
+            optimizer.zero_grad()
+        with autocast(self.device, self.precision):
+            logits = self.model(images.to(memory_format=torch.channels_last), generator).float()
+        loss = F.cross_entropy(logits, labels)
+        loss.backward()  # type: ignore[no-untyped-call]
+        for optimizer in self.optimizers.values():
+            optimizer.step()
+        self.totals += torch.stack([loss.detach(), (logits.argmax(dim=1) == labels).float().mean()])
+        self.step += 1
+
+    def _end_epoch(self, epoch: int, rate: float) -> Progress:
+        self._check_loss()
+        loss, accuracy = (self.totals / self.steps_per_epoch).tolist()
+        self.totals.zero_()
+        validation_accuracy, openness = self._validate()
+        progress = Progress(epoch, self.settings.epochs, loss, accuracy, validation_accuracy, openness, rate)
+        write_log(self.log, progress)
+        return progress
+
+    @torch.no_grad()
+    def _validate(self) -> tuple[float, float]:
+        """Accuracy and mean squared mask on held-out images, one draw each, the same noise after every epoch."""
+        self.model.eval()
+        generator = torch.Generator(self.device).manual_seed(step_seed(self.seed, 0, purpose=2))
+        indices = iter(range(min(VALIDATION_IMAGES, self.benchmark.size("validation"))))
+        correct, openness, seen = 0.0, 0.0, 0
+        while batch := list(islice(indices, self.settings.batch_size)):
+            images, labels = (part.to(self.device) for part in self.benchmark.examples("validation", batch))
+            with autocast(self.device, self.precision):
+                releases = self.model.mechanism.release(images, generator)
+                logits = self.model.classifier(self.model.combine(releases))
+            correct += float((logits.argmax(dim=1) == labels).sum())
+            openness += float(releases[-1].weight.square().mean()) * len(batch)
+            seen += len(batch)
+        return correct / seen, openness / seen
+
+    def _check_loss(self) -> None:
+        if not bool(self.totals.isfinite().all()):
+            raise ArithmeticError(
+                f"the loss is no longer a number at step {self.step}, with learning rates of "
+                f"{self.settings.classifier.lr * self._factor():g} for the classifier and "
+                f"{self.settings.mask.lr * self._factor():g} for the mask; lower them and train again"
+            )
+
+    def _factor(self) -> float:
+        return self.settings.schedule.at(self.step, steps_per_epoch=self.steps_per_epoch, epochs=self.settings.epochs)
+
+
+def make_optimizers(model: SmoothedClassifier, settings: TrainSettings) -> dict[str, torch.optim.Optimizer]:
+    """One optimiser for the classifier, one for the mask where there is one; frozen parameters get none."""
+    parts = {"classifier": model.classifier, "mask": model.mechanism}
+    optimizers: dict[str, torch.optim.Optimizer] = {}
+    for name, part in parts.items():
+        parameters = [parameter for parameter in part.parameters() if parameter.requires_grad]
+        if not parameters:
+            continue
+        chosen = _settings_of(settings, name)
+        if chosen.name == "adamw":
+            optimizers[name] = torch.optim.AdamW(parameters, lr=chosen.lr, weight_decay=chosen.weight_decay)
+        else:
+            optimizers[name] = torch.optim.SGD(
+                parameters, lr=chosen.lr, weight_decay=chosen.weight_decay, momentum=chosen.momentum
+            )
+    if not optimizers:
+        raise ValueError("there is nothing to train: every parameter is frozen")
+    return optimizers
+
+
+def step_seed(seed: int, step: int, *, purpose: int = 0) -> int:
+    """The seed of one step's noise (purpose 0), dropout (1) or of validation (2)."""
+    return int(np.random.SeedSequence([seed, step, purpose]).generate_state(1, np.uint32)[0])
+
+
+def write_log(path: Path, progress: Progress) -> None:
+    """Append a line for the epoch; lines of epochs that are being done again are dropped first."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    kept = [line for line in lines[: progress.epoch - 1] if line.startswith("{") and line.endswith("}")]
+    path.write_text("\n".join([*kept, json.dumps(asdict(progress))]) + "\n", encoding="utf-8")
+
+
+def _settings_of(settings: TrainSettings, name: str) -> Optimizer:
+    return settings.classifier if name == "classifier" else settings.mask
+
+
+def _under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
