@@ -2,9 +2,14 @@
 
 import pytest
 import torch
+from hypothesis import settings
 from torch import nn
 
 from ars.smoothing import Gaussian, MaskedGaussian, SmoothedClassifier, compose, last, minimum_variance
+
+# a slow machine is no failure
+settings.register_profile("ars", deadline=None)
+settings.load_profile("ars")
 
 
 class Threshold(nn.Module):

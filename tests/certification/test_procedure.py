@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta, norm
 from torch import nn
@@ -34,7 +34,6 @@ def concluded(select_counts, counts, *, bound="cohen", alpha=0.05, model=None, d
 votes = st.lists(st.integers(0, 3000), min_size=2, max_size=10).filter(lambda counts: sum(counts) > 0)
 
 
-@settings(deadline=None)
 @given(votes, st.data(), st.sampled_from(BOUNDS), st.floats(min_value=1e-6, max_value=0.9))
 def test_an_abstention_never_has_a_radius_and_a_label_always_has_one(counts, data, bound, alpha):
     chosen = data.draw(st.integers(0, len(counts) - 1))
@@ -53,7 +52,6 @@ def test_an_abstention_never_has_a_radius_and_a_label_always_has_one(counts, dat
     assert answer.n_estimate == sum(counts)
 
 
-@settings(deadline=None)
 @given(votes, st.sampled_from(BOUNDS))
 def test_the_radius_is_the_closed_form_at_the_stated_bounds(counts, bound):
     answer = concluded([1] + [0] * (len(counts) - 1), counts, bound=bound)
@@ -63,7 +61,6 @@ def test_the_radius_is_the_closed_form_at_the_stated_bounds(counts, bound):
     assert answer.radius == pytest.approx(closed, rel=1e-10, abs=1e-15)
 
 
-@settings(deadline=None)
 @given(st.integers(1, 5000), st.data(), st.sampled_from(BOUNDS))
 def test_the_radius_grows_with_the_votes_and_shrinks_with_confidence(n, data, bound):
     k = data.draw(st.integers(0, n - 1))
