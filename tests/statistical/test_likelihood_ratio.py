@@ -6,7 +6,6 @@ N(-mu^2/2, mu^2). It is computed here from the releases alone, in float64, with 
 
 import math
 
-import numpy as np
 import pytest
 import torch
 from scipy.stats import kstest
@@ -212,12 +211,3 @@ def test_one_percent_less_noise_turns_the_audit_red(random_mask):
     assert passes(audit(good, n))
     _, variance_z, _ = audit(bad, n)
     assert variance_z < -SIGNIFICANT
-
-
-def test_the_audit_itself_has_the_power_it_claims():
-    """Fed with exact numbers it passes, fed with a variance 2% off it does not."""
-    draws = np.random.default_rng(0).normal(-0.5, 1, 200_000)
-    for scale, sound in ((1.0, True), (0.98, False)):
-        ratio = -0.5 + scale * (draws + 0.5)
-        variance_z = (ratio.var() - 1) / math.sqrt(2 / len(ratio))
-        assert (abs(variance_z) < SIGNIFICANT) == sound
