@@ -101,7 +101,7 @@ def save_stages(folder: Path, settings: CertifySettings, *, device: torch.device
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(".part.npz")
     saved = {key: np.asarray(torch.as_tensor(value).cpu()) for key, value in arrays.items()}
-    np.savez_compressed(temporary, allow_pickle=False, **saved)  # type: ignore[arg-type]
+    np.savez_compressed(temporary, allow_pickle=False, **saved)
     temporary.replace(path)
     return path
 

@@ -1,6 +1,6 @@
 """Where things run, and in which precision."""
 
-from typing import Literal, cast
+from typing import Literal
 
 import torch
 
@@ -24,7 +24,7 @@ def choose_device(name: str) -> torch.device:
 def choose_precision(name: Literal["float32", "bfloat16", "auto"], device: torch.device) -> Precision:
     """auto is bfloat16 where the device computes in it natively."""
     if name != "auto":
-        return cast(Precision, name)
+        return name
     if device.type == "cuda":
         return "bfloat16" if torch.cuda.is_bf16_supported() else "float32"
     native = device.type == "cpu" and torch.ops.mkldnn._is_mkldnn_bf16_supported()

@@ -46,7 +46,7 @@ class Classifier:
     """
 
     name: Literal["small_cnn", "cifar_resnet", "resnet50"] = "small_cnn"
-    width: int = 32
+    width: int = 16
     depth: int = 110
 
 
@@ -58,7 +58,7 @@ class Mask:
         width: base channels (paper: 32 for CIFAR-10, 64 for CelebA, 16 for ImageNet).
     """
 
-    width: int = 16
+    width: int = 8
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class Recipe:
     """
 
     method: Method = "adaptive"
-    sigma: float = 0.5
+    sigma: float = 0.75
     share: float = 0.5
     seed: int = 0
     data: Data = field(default_factory=Data)

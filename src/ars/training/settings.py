@@ -71,10 +71,10 @@ class TrainSettings:
         checkpoint_minutes: how often the state is saved, besides at the end of an interrupted run.
     """
 
-    epochs: int = 20
+    epochs: int = 10
     batch_size: int = 128
     classifier: Optimizer = field(default_factory=Optimizer)
-    mask: Optimizer = field(default_factory=lambda: Optimizer(lr=1e-3))
+    mask: Optimizer = field(default_factory=lambda: Optimizer(lr=3e-3))
     schedule: Schedule = field(default_factory=Schedule)
     precision: Literal["float32", "bfloat16", "auto"] = "auto"
     checkpoint_minutes: float = 5.0

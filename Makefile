@@ -1,0 +1,35 @@
+# make demo and make test work on a bare machine with Python 3.11 or newer and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# one thread a test process: two that share cores wait for each other
+TEST_ENV := OMP_NUM_THREADS=1
+
+.PHONY: demo test test-all lint clean
+
+demo: $(VENV)/.demo
+	$(BIN)/ars demo
+
+test: lint
+	$(TEST_ENV) $(BIN)/python -m pytest -n auto -m "not slow and not gpu"
+
+test-all: lint
+	$(TEST_ENV) $(BIN)/python -m pytest -n auto
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+$(VENV)/.demo: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e .
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.demo
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
