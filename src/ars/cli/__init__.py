@@ -12,12 +12,9 @@ COMMANDS = (demo, train, certify, predict, report, radius)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; 0 on success, 2 with one sentence on bad input, 130 when interrupted."""
-    parser = make_parser()
-    options, rest = parser.parse_known_args(arguments)
-    if rest and not options.takes_overrides:
-        parser.error(f"unknown arguments: {' '.join(rest)}")
+    options = make_parser().parse_args(arguments)
     try:
-        return int(options.run(options, rest) if options.takes_overrides else options.run(options))
+        return int(options.run(options))
     except KeyboardInterrupt:
         print("\nars: interrupted; run the same command again to go on from here", file=sys.stderr)
         return 130

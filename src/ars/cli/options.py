@@ -19,7 +19,6 @@ def add_command(
     *,
     summary: str,
     teach: str,
-    takes_overrides: bool = False,
 ) -> argparse.ArgumentParser:
     """A subcommand with a one-line summary and a help text that teaches."""
     parser: argparse.ArgumentParser = commands.add_parser(
@@ -29,7 +28,7 @@ def add_command(
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.set_defaults(run=run, takes_overrides=takes_overrides)
+    parser.set_defaults(run=run)
     return parser
 
 

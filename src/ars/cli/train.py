@@ -1,12 +1,12 @@
 """ars train: from a recipe to a trained run folder."""
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from ars.cli.interrupt import stoppable
 from ars.cli.options import Subparsers, add_command, add_device
-from ars.experiments.recipe import Recipe, read_recipe, recipe_parser
+from ars.experiments.recipe import Recipe, read_recipe, recipe_keys, recipe_parser
 
 TEACH = """\
 Train a smoothed classifier from a YAML recipe into a run folder. An interrupted run goes on where it was.
@@ -21,23 +21,31 @@ Every key of the recipe can be overridden with its dotted name; unknown keys are
 
 def add_to(commands: Subparsers) -> None:
     """Add the command."""
-    parser = add_command(
-        commands, "train", run, summary="train a model from a recipe", teach=TEACH, takes_overrides=True
-    )
+    parser = add_command(commands, "train", run, summary="train a model from a recipe", teach=TEACH)
     parser.add_argument("recipe", type=Path, nargs="?", help="the YAML recipe (without one: the demo's)")
     parser.add_argument("--out", type=Path, metavar="RUN", help="the run folder to make or to go on with")
     parser.add_argument("--keys", action="store_true", help="list every key of a recipe and exit")
     add_device(parser)
+    for key in recipe_keys(Recipe()):  # listed by --keys
+        parser.add_argument(f"--{key}", dest="overrides", action=Override, help=argparse.SUPPRESS)
 
 
-def run(options: argparse.Namespace, overrides: Sequence[str]) -> int:
+class Override(argparse.Action):
+    """Collects --key value as the recipe's parser reads it."""
+
+    def __call__(self, parser: object, namespace: argparse.Namespace, value: Any, option: str | None = None) -> None:
+        """Append one override."""
+        namespace.overrides = [*(namespace.overrides or []), f"{option}={value}"]
+
+
+def run(options: argparse.Namespace) -> int:
     """Train, showing progress."""
     if options.keys:
         print(recipe_parser().format_help())
         return 0
     if options.out is None:
         raise ValueError("say where the run goes: --out RUN")
-    train_with_progress(read_recipe(options.recipe, overrides), options.out, options.device)
+    train_with_progress(read_recipe(options.recipe, options.overrides or []), options.out, options.device)
     return 0
 
 

@@ -2,8 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -151,6 +151,20 @@ def read_recipe(path: Path | None = None, overrides: Sequence[str] = ()) -> Reci
         return Recipe(**{key.name: values[key.name] for key in fields(Recipe)})
     except (ArgumentError, ValueError, TypeError) as error:
         raise RecipeError(f"{path or 'the options'}: {' '.join(str(error).split())}") from error
+
+
+def recipe_keys(part: Any, prefix: str = "") -> Iterator[str]:
+    """Every key of a recipe by its dotted name.
+
+    >>> list(recipe_keys(Recipe()))[:4]
+    ['method', 'sigma', 'share', 'seed']
+    """
+    for key in fields(part):
+        value = getattr(part, key.name)
+        if is_dataclass(value):
+            yield from recipe_keys(value, f"{prefix}{key.name}.")
+        else:
+            yield prefix + key.name
 
 
 def recipe_parser() -> Any:

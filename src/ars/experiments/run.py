@@ -50,7 +50,7 @@ def train_run(
     )
     trainer.run(report=report, tick=lambda step: tick(step, trainer.steps), stop=stop)
     save_tensors(folder / MODEL, model.state_dict(), {"identity": recipe.identity})
-    (folder / CHECKPOINT).unlink()
+    (folder / CHECKPOINT).unlink(missing_ok=True)
     return True
 
 

@@ -57,15 +57,18 @@ class MaskedGaussian(Step):
 
 
 def check_mask(weight: torch.Tensor, x: Images) -> None:
-    """Refuse a mask of the wrong shape or, outside compiled code, with weights that are not in [0, 1]."""
+    """Refuse a mask of the wrong shape or, outside training and compiled code, with weights that are not in [0, 1].
+
+    In training a NaN reaches the loss, where the trainer reports it.
+    """
     batch, channels, height, width = x.shape
     if weight.shape not in ((batch, 1, height, width), (batch, channels, height, width)):
         raise ValueError(
             f"the mask must give [{batch}, 1 or {channels}, {height}, {width}] weights for images of shape "
             f"{list(x.shape)}, got {list(weight.shape)}"
         )
-    if torch.compiler.is_compiling():
+    if weight.requires_grad or torch.compiler.is_compiling():
         return
-    low, high = (float(bound) for bound in torch.aminmax(weight.detach()))
+    low, high = (float(bound) for bound in torch.aminmax(weight))
     if not (low >= 0 and high <= 1):  # NaN fails both
         raise ValueError(f"the mask must lie in [0, 1], got values from {low} to {high}; end it in a sigmoid")

@@ -6,7 +6,7 @@ its checkpoint to the same weights as one that was not.
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ars.certification.sampling import Precision, autocast
-from ars.data.benchmark import Benchmark
+from ars.data.benchmark import Benchmark, Labelled
 from ars.smoothing import SmoothedClassifier
 from ars.training.checkpoint import (
     CheckpointError,
@@ -94,27 +94,22 @@ class Trainer:
         stop: Callable[[], bool] = lambda: False,
     ) -> None:
         """Train to the end; report hears of epochs, tick of steps, stop is asked after each step."""
+        saved = time.monotonic()
         with torch.random.fork_rng():
-            saved = time.monotonic()
             while self.step < self.steps:
-                epoch, done = divmod(self.step, self.steps_per_epoch)
-                started = time.monotonic()
-                batches = self.benchmark.train_batches(
-                    epoch, seed=self.seed, batch_size=self.settings.batch_size, start=done
-                )
-                for images, labels in batches:
+                started, first = time.monotonic(), self.step
+                for images, labels in self._batches():
                     self._train_step(images.to(self.device), labels.to(self.device))
                     tick(self.step)
+                    if self.step % self.steps_per_epoch == 0:
+                        rate = (self.step - first) * self.settings.batch_size / (time.monotonic() - started)
+                        report(self._end_epoch(rate))
                     if stop():
                         self.save()
                         raise Interrupted
                     if time.monotonic() - saved > 60 * self.settings.checkpoint_minutes:
                         self.save()
                         saved = time.monotonic()
-                rate = (self.steps_per_epoch - done) * self.settings.batch_size / (time.monotonic() - started)
-                progress = self._end_epoch(epoch + 1, rate)
-                report(progress)
-            self.save()
         self.model.eval()
 
     def save(self) -> None:
@@ -136,6 +131,10 @@ class Trainer:
         self.totals = tensors["totals"].to(self.device)
         self.step = about["step"]
 
+    def _batches(self) -> Iterator[Labelled]:
+        epoch, done = divmod(self.step, self.steps_per_epoch)
+        return self.benchmark.train_batches(epoch, seed=self.seed, batch_size=self.settings.batch_size, start=done)
+
     def _train_step(self, images: Tensor, labels: Tensor) -> None:
         self.model.train()
         generator = torch.Generator(self.device).manual_seed(step_seed(self.seed, self.step))
@@ -153,8 +152,9 @@ class Trainer:
         self.totals += torch.stack([loss.detach(), (logits.argmax(dim=1) == labels).float().mean()])
         self.step += 1
 
-    def _end_epoch(self, epoch: int, rate: float) -> Progress:
+    def _end_epoch(self, rate: float) -> Progress:
         self._check_loss()
+        epoch = self.step // self.steps_per_epoch
         loss, accuracy = (self.totals / self.steps_per_epoch).tolist()
         self.totals.zero_()
         validation_accuracy, openness = self._validate()

@@ -1,0 +1,222 @@
+"""The command line as its users meet it: exit codes, one-sentence errors, JSON, Ctrl-C."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from ars.cli import COMMANDS, main
+from ars.theory import ars_radius_linf
+
+TINY = [
+    "--data.passes=1",
+    "--classifier.width=4",
+    "--mask.width=2",
+    "--train.batch_size=256",
+    "--train.precision=float32",
+]
+FEW = ["--examples=4", "--n-select=20", "--n-estimate=40", "--precision=float32"]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cli") / "run"
+    assert main(["train", "--out", str(folder), *TINY, "--train.epochs=1", "--device=cpu"]) == 0
+    return folder
+
+
+def sentence(capsys):
+    """The one line that an error prints."""
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith("ars: ")
+    return lines[0]
+
+
+@pytest.mark.parametrize("code", ["import ars.theory", "import ars", "from ars.cli import main; main(['--help'])"])
+def test_theory_and_help_leave_torch_unloaded(code):
+    check = f"import sys\ntry:\n    {code}\nexcept SystemExit:\n    pass\nassert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", check], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("command", [module.__name__.rsplit(".", 1)[1] for module in COMMANDS])
+def test_every_help_teaches_by_example_without_torch(command):
+    check = (
+        f"import sys\nfrom ars.cli import main\ntry:\n    main([{command!r}, '--help'])\nexcept SystemExit:\n    pass\n"
+        "assert 'torch' not in sys.modules"
+    )
+    text = subprocess.run([sys.executable, "-c", check], check=True, capture_output=True, text=True).stdout
+    assert f"ars {command} " in text.split("usage:", 1)[1].split("\n\n", 1)[1]
+
+
+def test_public_names_are_all_there():
+    import ars
+
+    for name in ars.__all__:
+        assert getattr(ars, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'magic'"):
+        _ = ars.magic
+
+
+def test_radius_prints_what_the_theory_says(capsys):
+    assert main(["radius", "--sigma", "0.7", "0.7", "--masked", "--dim", "3072", "--p-plus", "0.99", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["radius"] == ars_radius_linf([0.7, 0.7], 3072, 0.99, 1 - 0.99)
+    assert main(["radius", "--sigma", "0.5", "--dim", "3072", "--p-plus", "0.4"]) == 0
+    assert "abstain" in capsys.readouterr().out
+    assert main(["radius", "--sigma", "0.5", "--dim", "3072", "--p-plus", "0.99", "--norm", "l2"]) == 0
+    assert capsys.readouterr().out == "radius 1.163173 in l2\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--sigma", "0", "--dim", "3072", "--p-plus", "0.9"], "positive noise levels"),
+        (["--sigma", "0.5", "--dim", "0", "--p-plus", "0.9"], "dim must be"),
+        (["--sigma", "0.5", "--dim", "3", "--p-plus", "1.0"], "p_plus must lie in"),
+        (["--sigma", "0.5", "--dim", "3", "--p-plus", "nan"], "p_plus must lie in"),
+        (["--sigma", "0.5", "--dim", "3", "--p-plus", "0.9", "--norm", "l2", "--masked"], "covers 'linf'"),
+    ],
+)
+def test_a_bad_radius_question_gets_one_sentence(arguments, words, capsys):
+    assert main(["radius", *arguments]) == 2
+    assert words in sentence(capsys)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["magic"], ["radius", "--sgma", "1"], ["certify", "x", "--magic"], ["train", "--train.epoch", "3"]],
+)
+def test_unknown_commands_and_options_exit_with_2(arguments, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nowhere.yaml", "--out", "x"], "there is no recipe at nowhere.yaml"),
+        (["--out", "x", "--sigma", "-1"], "sigma must be positive"),
+        ([], "--out RUN"),
+        (["--out", "x", "--device", "abacus"], "torch cannot use the device 'abacus'"),
+    ],
+)
+def test_bad_training_requests_leave_nothing_behind(arguments, words, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["train", *arguments]) == 2
+    assert words in sentence(capsys)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_certify_report_and_predict_follow_from_a_run(trained, capsys, tmp_path):
+    assert main(["certify", str(trained), *FEW, "--stages", "2", "--device", "cpu"]) == 0
+    assert "ARS" in capsys.readouterr().out
+    assert main(["report", str(trained), "--out", str(tmp_path / "report"), "--json"]) == 0
+    json.loads(capsys.readouterr().out)
+    assert (tmp_path / "report" / "index.html").is_file()
+
+    picture = tmp_path / "a.png"
+    Image.fromarray(np.zeros((24, 24, 3), dtype=np.uint8)).save(picture)
+    assert main(["predict", str(trained), str(picture), *FEW[1:], "--json", "--device", "cpu"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["file"] == str(picture)
+    assert sum(answer["votes"].values()) == 40
+    assert (answer["label"] is None) == (answer["radius"] == 0)
+    assert main(["predict", str(trained), str(picture), *FEW[1:], "--device", "cpu"]) == 0
+    assert capsys.readouterr().out.startswith(f"{picture}: ")
+
+
+def test_an_image_of_another_size_or_no_image_is_refused(trained, capsys, tmp_path):
+    picture = tmp_path / "a.png"
+    Image.fromarray(np.zeros((20, 30, 3), dtype=np.uint8)).save(picture)
+    assert main(["predict", str(trained), str(picture)]) == 2
+    assert "is 30x20, the model takes 24x24" in sentence(capsys)
+    assert main(["predict", str(trained), str(tmp_path / "none.png")]) == 2
+    assert "there is no image at" in sentence(capsys)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--alpha", "0"], "alpha must lie strictly between 0 and 1"),
+        (["--n-estimate", "4"], "cannot certify anything"),
+        (["--norm", "l2"], "MaskedGaussian covers 'linf'"),
+        (["--examples", "100000"], "is too many"),
+        (["--seed", "-1"], "seed"),
+    ],
+)
+def test_bad_certification_requests_get_one_sentence_and_write_no_record(trained, options, words, capsys):
+    assert main(["certify", str(trained), *FEW, "--name", "bad", *options, "--device", "cpu"]) == 2
+    assert words in sentence(capsys)
+    assert not list((trained / "certify").glob("bad/*"))
+
+
+@pytest.mark.parametrize("command", [["certify"], ["predict"], ["report", "--out", "r"]])
+def test_what_is_no_run_folder_is_refused(command, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    extra = ["x.png"] if command == ["predict"] else []
+    assert main([command[0], "nowhere", *extra, *command[1:]]) == 2
+    assert "nowhere" in sentence(capsys)
+    assert not (tmp_path / "r").exists()
+
+
+def test_a_damaged_model_is_refused(trained, capsys, tmp_path):
+    import shutil
+
+    copy = tmp_path / "copy"
+    shutil.copytree(trained, copy)
+    (copy / "model.safetensors").write_bytes((copy / "model.safetensors").read_bytes()[:-7])
+    assert main(["certify", str(copy), *FEW]) == 2
+    assert "is damaged" in sentence(capsys)
+    (copy / "model.safetensors").unlink()
+    assert main(["certify", str(copy), *FEW]) == 2
+    assert "train the run first" in sentence(capsys)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_training_says_how_to_go_on_and_does(tmp_path, number):
+    folder = tmp_path / "run"
+    command = [
+        sys.executable,
+        "-m",
+        "ars.cli",
+        "train",
+        "--out",
+        str(folder),
+        *TINY,
+        "--train.epochs=400",
+        "--device=cpu",
+    ]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    deadline = time.monotonic() + 120
+    while not (folder / "train.jsonl").exists():
+        assert time.monotonic() < deadline
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.1)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "run the same command again to go on from here" in errors
+    assert "Traceback" not in errors
+    assert (folder / "checkpoint.safetensors").exists()
+    assert not (folder / "model.safetensors").exists()
+    assert not list(folder.glob("*.part"))
+
+
+def test_overrides_may_stand_anywhere_and_keys_are_listed(capsys, tmp_path):
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text("sigma: 0.3\n")
+    out = ["--out", str(tmp_path / "run")]
+    assert main(["train", *out, "--train.epochs", "1", str(recipe), *TINY, "--seed", "4", "--device", "cpu"]) == 0
+    from ars.experiments.recipe import read_recipe
+
+    resolved = read_recipe(tmp_path / "run" / "recipe.yaml")
+    assert (resolved.sigma, resolved.seed, resolved.train.epochs) == (0.3, 4, 1)
+    capsys.readouterr()
+    assert main(["train", "--keys"]) == 0
+    assert "--train.mask.lr" in capsys.readouterr().out

@@ -1,0 +1,95 @@
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from ars.data.digits import DIGIT, DIGITS, SIDE, STRIPS, DigitsOnPhotographs, border_slots
+
+
+@pytest.fixture(scope="module")
+def benchmark():
+    return DigitsOnPhotographs(passes=1)
+
+
+def test_inputs_are_images_in_the_unit_interval(benchmark):
+    images, labels = benchmark.examples("test", range(300))
+    assert images.shape == (300, *benchmark.shape)
+    assert images.dtype == torch.float32
+    assert images.min() >= 0
+    assert images.max() <= 1
+    assert set(labels.tolist()) == set(range(10))
+
+
+def test_a_test_input_depends_on_its_index_and_the_seed_alone(benchmark):
+    together, labels = benchmark.examples("test", range(40))
+    for index in (0, 7, 39):
+        alone, label = benchmark.examples("test", [index])
+        assert torch.equal(alone[0], together[index])
+        assert label[0] == labels[index]
+    backwards, _ = benchmark.examples("test", list(range(40))[::-1])
+    assert torch.equal(backwards.flip(0), together)
+    assert not torch.equal(DigitsOnPhotographs(seed=1).examples("test", range(40))[0], together)
+
+
+def test_a_test_input_is_the_same_in_another_process(benchmark):
+    code = (
+        "import hashlib; from ars.data.digits import DigitsOnPhotographs as B;"
+        "print(hashlib.sha256(B().examples('test', range(50))[0].numpy().tobytes()).hexdigest())"
+    )
+    other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    import hashlib
+
+    assert other == hashlib.sha256(benchmark.examples("test", range(50))[0].numpy().tobytes()).hexdigest()
+
+
+def test_the_three_parts_share_neither_digits_nor_pixels_of_photographs():
+    digits = [set(range(*DIGITS[part])) for part in DIGITS]
+    columns = [set(range(*STRIPS[part])) for part in STRIPS]
+    for parts in (digits, columns):
+        assert not parts[0] & parts[1]
+        assert not parts[0] & parts[2]
+        assert not parts[1] & parts[2]
+
+
+def test_each_input_shows_its_digit_once_along_the_border(benchmark):
+    images, labels = benchmark.examples("test", range(100))
+    first = DIGITS["test"][0]
+    slots = {tuple(slot) for slot in border_slots(SIDE - DIGIT).tolist()}
+    for index in range(100):
+        digit = benchmark._digits[first + index]
+        assert benchmark._labels[first + index] == labels[index]
+        windows = images[index].unfold(1, DIGIT, 1).unfold(2, DIGIT, 1)  # [3, 17, 17, 8, 8]
+        found = (windows == digit).flatten(3).all(3).all(0).nonzero().tolist()
+        assert len(found) == 1
+        assert tuple(found[0]) in slots
+
+
+def test_every_border_slot_is_reached_and_no_other():
+    slots = {tuple(slot) for slot in border_slots(16).tolist()}
+    expected = {(r, c) for r in range(17) for c in range(17) if r in (0, 16) or c in (0, 16)}
+    assert slots == expected
+    assert border_slots(0).tolist() == [[0, 0]]
+
+
+def test_an_epoch_is_a_pure_function_of_seed_and_epoch_and_can_start_in_the_middle(benchmark):
+    whole = list(benchmark.train_batches(3, seed=5, batch_size=200))
+    rest = list(benchmark.train_batches(3, seed=5, batch_size=200, start=4))
+    assert len(whole) == benchmark.train_size() // 200
+    for (a, la), (b, lb) in zip(whole[4:], rest, strict=True):
+        assert torch.equal(a, b)
+        assert torch.equal(la, lb)
+    other = next(benchmark.train_batches(4, seed=5, batch_size=200))[0]
+    assert not torch.equal(other, whole[0][0])
+
+
+def test_moments_are_those_of_training_images(benchmark):
+    mean, std = benchmark.moments()
+    images = torch.cat([batch for batch, _ in benchmark.train_batches(9, seed=1, batch_size=1000)])
+    assert images.mean(dim=(0, 2, 3)).tolist() == pytest.approx(mean, abs=0.03)
+    assert images.std(dim=(0, 2, 3)).tolist() == pytest.approx(std, abs=0.03)
+
+
+def test_an_index_beyond_the_split_is_refused(benchmark):
+    with pytest.raises(ValueError, match="test indices run from 0 to 299"):
+        benchmark.examples("test", [300])

@@ -1,0 +1,72 @@
+from pathlib import Path
+
+import pytest
+
+from ars.experiments.recipe import Recipe, RecipeError, read_recipe, recipe_parser
+from ars.training.settings import TrainSettings
+
+RECIPES = Path(__file__).parents[2] / "recipes"
+
+
+def test_the_digits_recipe_is_what_the_demo_runs():
+    assert read_recipe(RECIPES / "digits.yaml") == Recipe()
+
+
+@pytest.mark.parametrize("path", sorted(RECIPES.glob("*.yaml")), ids=lambda path: path.name)
+def test_every_recipe_can_be_read_and_written_back(path, tmp_path):
+    recipe = read_recipe(path)
+    (tmp_path / "resolved.yaml").write_text(recipe.to_yaml())
+    assert read_recipe(tmp_path / "resolved.yaml") == recipe
+
+
+def test_dotted_overrides_change_single_values():
+    recipe = read_recipe(RECIPES / "digits.yaml", ["--train.mask.lr", "0.5", "--method=cohen"])
+    assert recipe.train.mask.lr == 0.5
+    assert recipe.method == "cohen"
+    assert recipe.train.classifier == Recipe().train.classifier
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("sigmaa: 1.0", "sigmaa"),
+        ("train: {epoch: 3}", "epoch"),
+        ("method: magic", "method"),
+        ("sigma: -1", "sigma must be positive"),
+        ("share: 1.0", "share must lie strictly between"),
+        ("certify: {alpha: 0}", "alpha must lie strictly between 0 and 1"),
+        ("train: {classifier: {lr: 0}}", "lr must be positive"),
+        ("a: [", "parsing"),
+        ("just text", "just text"),
+    ],
+)
+def test_what_does_not_make_sense_is_refused_by_name(tmp_path, content, sentence):
+    path = tmp_path / "recipe.yaml"
+    path.write_text(content)
+    with pytest.raises(RecipeError, match=sentence) as caught:
+        read_recipe(path)
+    assert "\n" not in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+def test_a_missing_recipe_is_refused(tmp_path):
+    with pytest.raises(RecipeError, match="there is no recipe at"):
+        read_recipe(tmp_path / "none.yaml")
+
+
+def test_the_identity_is_that_of_the_weights():
+    import dataclasses
+
+    recipe = Recipe()
+    assert dataclasses.replace(recipe, sigma=0.6).identity != recipe.identity
+    certify = dataclasses.replace(recipe.certify, n_estimate=7)
+    assert dataclasses.replace(recipe, certify=certify).identity == recipe.identity
+    often = TrainSettings(checkpoint_minutes=0.1)
+    assert dataclasses.replace(recipe, train=often).identity == recipe.identity
+
+
+def test_the_help_explains_every_key():
+    text = recipe_parser().format_help()
+    for key in ("--sigma", "--train.mask.lr", "--certify.n_estimate", "--data.kind"):
+        assert key in text
+    assert "noise budget" in text

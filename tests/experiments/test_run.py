@@ -1,0 +1,141 @@
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from ars.certification.records import RecordError, read_records
+from ars.experiments.certifying import certify_run, save_stages
+from ars.experiments.recipe import RecipeError
+from ars.experiments.run import load_run, train_run
+from ars.training.checkpoint import CheckpointError
+from ars.training.loop import Interrupted
+
+from .conftest import CPU, TINY
+
+
+def test_a_run_folder_holds_all_that_a_report_needs(trained):
+    names = {str(path.relative_to(trained)) for path in trained.rglob("*") if path.is_file()}
+    assert names == {
+        "recipe.yaml",
+        "benchmark.json",
+        "environment.json",
+        "train.jsonl",
+        "model.safetensors",
+        "certify/test/records.jsonl",
+        "certify/test/stages.npz",
+    }
+    assert json.loads((trained / "benchmark.json").read_text())["title"] == "digits on photographs"
+
+
+def test_a_trained_run_is_not_trained_again(trained):
+    before = (trained / "model.safetensors").read_bytes()
+    assert not train_run(TINY, trained, device=CPU)
+    assert (trained / "model.safetensors").read_bytes() == before
+
+
+def test_training_that_was_stopped_goes_on(tiny, tmp_path):
+    steps = []
+
+    def stop():
+        return len(steps) == 2
+
+    with pytest.raises(Interrupted):
+        train_run(tiny(), tmp_path / "run", device=CPU, tick=lambda step, total: steps.append(step), stop=stop)
+    assert not (tmp_path / "run" / "model.safetensors").exists()
+    assert train_run(tiny(), tmp_path / "run", device=CPU, tick=lambda step, total: steps.append(step))
+    assert steps == [1, 2, 3, 4, 5]
+
+
+def test_a_folder_of_another_recipe_or_another_purpose_is_refused(trained, tiny, tmp_path):
+    with pytest.raises(RecipeError, match="holds a run of another recipe"):
+        train_run(tiny(sigma=0.1), trained, device=CPU)
+    (tmp_path / "thesis.txt").write_text("not a run")
+    with pytest.raises(RecipeError, match="exists and is not a run folder"):
+        train_run(tiny(), tmp_path, device=CPU)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_the_loaded_model_is_the_trained_one_and_in_eval_mode(trained):
+    recipe, benchmark, model = load_run(trained, CPU)
+    assert recipe == TINY
+    assert not any(module.training for module in model.modules())
+    x, _ = benchmark.examples("test", [0])
+    logits = model(x, torch.Generator().manual_seed(0))
+    again = load_run(trained, CPU)[2](x, torch.Generator().manual_seed(0))
+    assert torch.equal(logits, again)
+
+
+def test_weights_of_another_recipe_are_refused(trained, tiny, tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "model.safetensors").write_bytes((trained / "model.safetensors").read_bytes())
+    (other / "recipe.yaml").write_text(tiny(method="cohen").to_yaml())
+    with pytest.raises(CheckpointError, match="was made by another recipe"):
+        load_run(other, CPU)
+    with pytest.raises(RecipeError, match="is not a run folder"):
+        load_run(tmp_path, CPU)
+
+
+def test_records_are_complete_and_certification_goes_on_where_it_was(trained, tmp_path):
+    import shutil
+
+    copy = tmp_path / "copy"
+    shutil.copytree(trained, copy)
+    path = copy / "certify" / "test" / "records.jsonl"
+    whole = path.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    assert len(lines) == 6
+    path.write_bytes(b"".join(lines[:3]) + lines[3][:40])  # killed in the middle of a line
+    seen = []
+    certify_run(copy, TINY.certify, device=CPU, report=lambda record, done, total: seen.append((done, total)))
+    assert seen == [(4, 6), (5, 6), (6, 6)]
+
+    def content(records):
+        return [dataclasses.replace(record, seconds=0.0) for record in records]
+
+    assert content(read_records(path)) == content(read_records(trained / "certify" / "test" / "records.jsonl"))
+
+
+def test_records_of_other_settings_are_not_mixed(trained):
+    settings = dataclasses.replace(TINY.certify, alpha=0.1)
+    with pytest.raises(RecordError, match=r"records with alpha=0.05, asked for is 0.1; certify under another --name"):
+        certify_run(trained, settings, device=CPU)
+    certify_run(trained, settings, device=CPU, name="other")
+    assert len(read_records(trained / "certify" / "other" / "records.jsonl")) == 6
+    import shutil
+
+    shutil.rmtree(trained / "certify" / "other")
+
+
+def test_more_examples_than_there_are_is_refused_before_anything_is_drawn(trained):
+    with pytest.raises(ValueError, match="so examples=1000 is too many"):
+        certify_run(trained, dataclasses.replace(TINY.certify, examples=1000), device=CPU, name="x")
+    with pytest.raises(ValueError, match="n_estimate=3 cannot certify anything"):
+        certify_run(trained, dataclasses.replace(TINY.certify, n_estimate=3), device=CPU, name="x")
+    assert not (trained / "certify" / "x").exists()
+
+
+def test_stages_show_the_pipeline_of_the_certified_images(trained):
+    with np.load(trained / "certify" / "test" / "stages.npz", allow_pickle=False) as stages:
+        assert stages["index"].tolist() == [0, 1, 2]
+        assert stages["input"].shape == (3, 3, 24, 24)
+        mask = stages["weight_2"]
+        assert mask.shape == (3, 1, 24, 24)
+        assert np.allclose(stages["masked_2"], mask * stages["input"])
+        assert np.all(stages["weight_1"] == 1)
+        # the average is the inverse-variance weighting of both releases
+        s1, s2 = TINY.sigma * 2**0.5, TINY.sigma * 2**0.5 * np.sqrt((mask**2).mean(axis=(1, 2, 3), keepdims=True))
+        expected = (stages["value_1"] / s1**2 + mask * stages["value_2"] / s2**2) / (1 / s1**2 + mask**2 / s2**2)
+        assert np.allclose(stages["average"], expected, atol=1e-4)
+
+
+def test_more_stages_than_images_are_cut_to_the_subset(trained, tmp_path):
+    import shutil
+
+    copy = tmp_path / "copy"
+    shutil.copytree(trained, copy)
+    save_stages(copy, TINY.certify, device=CPU, name="test", images=100)
+    with np.load(copy / "certify" / "test" / "stages.npz") as stages:
+        assert len(stages["index"]) == 6

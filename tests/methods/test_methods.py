@@ -1,0 +1,86 @@
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from ars.certification.procedure import certify
+from ars.methods import adaptive, cohen, static_mask
+from ars.models import StaticMask
+from ars.smoothing import last, minimum_variance
+from ars.theory import UnsupportedThreat, ars_radius_linf, rs_radius_l2
+
+
+class HalfMask(nn.Module):
+    def forward(self, released):
+        mask = torch.zeros_like(released[:, :1])
+        mask[..., : mask.shape[-1] // 2] = 1
+        return mask
+
+
+class Brightness(nn.Module):
+    """Class 1 where the mean is above one half."""
+
+    def forward(self, x):
+        mean = x.mean(dim=(1, 2, 3))
+        return torch.stack([0.5 - mean, mean - 0.5], dim=1)
+
+
+def test_adaptive_splits_the_budget_and_averages():
+    model = adaptive(Brightness(), HalfMask(), sigma=0.5)
+    first, second = model.mechanism.sigmas
+    assert first == pytest.approx(0.5 * math.sqrt(2))
+    assert second == pytest.approx(0.5 * math.sqrt(2))
+    assert model.combine is minimum_variance
+    quarter = adaptive(Brightness(), HalfMask(), sigma=0.5, share=0.25).mechanism.sigmas
+    assert quarter[0] == pytest.approx(1.0)
+    assert 1 / math.hypot(1 / quarter[0], 1 / quarter[1]) == pytest.approx(0.5)
+
+
+def test_all_methods_at_one_sigma_state_the_same_linf_radius():
+    models = [
+        cohen(Brightness(), sigma=0.5),
+        static_mask(Brightness(), StaticMask(8, 8), sigma=0.5),
+        adaptive(Brightness(), HalfMask(), sigma=0.5),
+    ]
+    for model in models:
+        radius = model.radius(0.9, 0.1, norm="linf", dim=192)
+        assert radius == pytest.approx(ars_radius_linf([0.5], 192, 0.9, 0.1), rel=1e-9)
+
+
+def test_masked_methods_refuse_l2_and_cohen_does_not():
+    assert cohen(Brightness(), sigma=0.5).radius(0.9, 0.1, norm="l2", dim=192) == pytest.approx(
+        rs_radius_l2(0.5, 0.9, 0.1), rel=1e-9
+    )
+    for model in (
+        static_mask(Brightness(), StaticMask(8, 8), sigma=0.5),
+        adaptive(Brightness(), HalfMask(), sigma=0.5),
+    ):
+        with pytest.raises(UnsupportedThreat, match="Gaussian"):
+            certify(model, torch.full((3, 8, 8), 0.9), norm="l2", n_estimate=100, seed=0)
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, -1.0, math.nan])
+def test_a_share_outside_the_open_interval_is_refused(share):
+    with pytest.raises(ValueError, match="share must lie strictly between 0 and 1"):
+        adaptive(Brightness(), HalfMask(), sigma=0.5, share=share)
+
+
+def test_a_static_mask_at_one_is_cohen():
+    x = torch.rand(4, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+    static = static_mask(Brightness(), StaticMask(8, 8), sigma=0.5)
+    plain = cohen(Brightness(), sigma=0.5)
+    assert static.combine is last
+    a = static(x, torch.Generator().manual_seed(1))
+    b = plain(x, torch.Generator().manual_seed(1))
+    assert torch.allclose(a, b, atol=1e-5)
+
+
+def test_the_adaptive_method_sees_the_masked_half_with_less_noise():
+    model = adaptive(Brightness(), HalfMask(), sigma=1.0)
+    x = torch.full((2000, 3, 8, 8), 0.5)
+    _, seen = model.stages(x, torch.Generator().manual_seed(0))
+    left, right = seen[..., :4].std(), seen[..., 4:].std()
+    assert right == pytest.approx(math.sqrt(2), rel=0.02)  # the first look alone
+    # precisions 1/2 and, with half the image masked out, 2/2
+    assert left == pytest.approx(1 / math.sqrt(1.5), rel=0.02)

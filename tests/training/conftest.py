@@ -1,0 +1,42 @@
+from pathlib import Path
+
+import pytest
+
+from ars.data.digits import DigitsOnPhotographs
+from ars.experiments.build import build_model
+from ars.experiments.recipe import Classifier, Data, Mask, Recipe
+from ars.training.loop import Trainer
+from ars.training.settings import TrainSettings
+
+RECIPE = Recipe(
+    data=Data(passes=1),
+    classifier=Classifier(width=4),
+    mask=Mask(width=2),
+    train=TrainSettings(epochs=2, batch_size=256, precision="float32"),
+)
+
+
+@pytest.fixture(scope="session")
+def benchmark():
+    return DigitsOnPhotographs(passes=1)
+
+
+@pytest.fixture
+def make_trainer(benchmark):
+    """A trainer of a tiny recipe in a folder; the same folder again is the same run, resumed."""
+    import torch
+
+    def make(folder: Path, recipe: Recipe = RECIPE, identity: str | None = None) -> Trainer:
+        folder.mkdir(exist_ok=True)
+        model = build_model(recipe, benchmark, torch.device("cpu"))
+        return Trainer(
+            model,
+            benchmark,
+            recipe.train,
+            seed=recipe.seed,
+            precision="float32",
+            folder=folder,
+            identity=identity or recipe.identity,
+        )
+
+    return make

@@ -1,0 +1,79 @@
+import pytest
+import torch
+from torch import nn
+
+from ars.training.checkpoint import (
+    CheckpointError,
+    load_model,
+    load_optimizers,
+    load_tensors,
+    optimizer_tensors,
+    save_tensors,
+)
+
+
+def test_tensors_and_header_come_back(tmp_path):
+    tensors = {"a": torch.rand(3, 4), "b": torch.tensor(7)}
+    save_tensors(tmp_path / "x.safetensors", tensors, {"step": 3})
+    back, about = load_tensors(tmp_path / "x.safetensors")
+    assert about == {"step": 3}
+    assert all(torch.equal(back[name], tensors[name]) for name in tensors)
+
+
+def test_a_failed_write_keeps_the_old_file_and_leaves_no_part(tmp_path, monkeypatch):
+    path = tmp_path / "x.safetensors"
+    save_tensors(path, {"a": torch.ones(1)}, {})
+    old = path.read_bytes()
+
+    def full_disk(*args, **kwargs):
+        (tmp_path / "x.safetensors.part").write_bytes(b"half")
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr("ars.training.checkpoint.save_file", full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        save_tensors(path, {"a": torch.zeros(1)}, {})
+    assert path.read_bytes() == old
+    assert [file.name for file in tmp_path.iterdir()] == ["x.safetensors"]
+
+
+@pytest.mark.parametrize("content", [b"", b"no tensors here", b"\x80\x04\x95pickle"])
+def test_something_else_is_refused(tmp_path, content):
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(content)
+    with pytest.raises(CheckpointError, match="is damaged or not a safetensors file"):
+        load_tensors(path)
+    with pytest.raises(CheckpointError, match="no checkpoint at"):
+        load_tensors(tmp_path / "missing.safetensors")
+
+
+def test_weights_of_another_shape_or_name_are_refused(tmp_path):
+    model = nn.Linear(3, 2)
+    path = tmp_path / "x.safetensors"
+    with pytest.raises(CheckpointError, match="another recipe: 1 tensors do not fit, weight for one"):
+        load_model(model, {"weight": torch.zeros(2, 4), "bias": torch.zeros(2)}, path)
+    with pytest.raises(CheckpointError, match="bias for one"):
+        load_model(model, {"weight": torch.zeros(2, 3)}, path)
+
+
+@pytest.mark.parametrize("kind", ["adamw", "sgd"])
+def test_optimiser_states_come_back(kind):
+    def make():
+        torch.manual_seed(0)
+        model = nn.Linear(3, 2)
+        made = torch.optim.AdamW(model.parameters()) if kind == "adamw" else None
+        return model, made or torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+    def step(model, optimizer):
+        optimizer.zero_grad()
+        model(torch.ones(1, 3)).square().sum().backward()
+        optimizer.step()
+
+    model, optimizer = make()
+    step(model, optimizer)
+    other, other_optimizer = make()
+    load_model(other, {name: tensor.clone() for name, tensor in model.state_dict().items()}, None)
+    state = {name: tensor.clone() for name, tensor in optimizer_tensors({"it": optimizer}).items()}
+    load_optimizers({"it": other_optimizer}, state)
+    step(model, optimizer)
+    step(other, other_optimizer)
+    assert torch.equal(model.weight, other.weight)

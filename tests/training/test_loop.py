@@ -1,0 +1,113 @@
+import dataclasses
+import json
+
+import pytest
+import torch
+
+from ars.training.checkpoint import CheckpointError
+from ars.training.loop import Interrupted
+from ars.training.settings import Optimizer, TrainSettings
+
+from .conftest import RECIPE
+
+
+def weights(trainer):
+    return {name: tensor.clone() for name, tensor in trainer.model.state_dict().items()}
+
+
+def equal(a, b):
+    return all(torch.equal(a[name], b[name]) for name in a)
+
+
+@pytest.mark.parametrize("stop_at", [1, 4, 5, 9])
+def test_an_interrupted_run_ends_in_the_same_weights_and_the_same_log(make_trainer, tmp_path, stop_at):
+    whole = make_trainer(tmp_path / "whole")
+    whole.run()
+    broken = make_trainer(tmp_path / "broken")
+    with pytest.raises(Interrupted):
+        broken.run(stop=lambda: broken.step == stop_at)
+    resumed = make_trainer(tmp_path / "broken")
+    assert resumed.step == stop_at
+    torch.manual_seed(999)  # the global generator must not matter
+    resumed.run()
+    assert equal(weights(whole), weights(resumed))
+
+    def log(folder):
+        lines = [json.loads(line) for line in (tmp_path / folder / "train.jsonl").read_text().splitlines()]
+        return [{key: line[key] for key in line if key != "images_a_second"} for line in lines]
+
+    assert log("whole") == log("broken")
+    assert [line["epoch"] for line in log("whole")] == [1, 2]
+
+
+def test_training_leaves_the_global_generator_alone(make_trainer, tmp_path):
+    torch.manual_seed(3)
+    expected = torch.rand(4)
+    torch.manual_seed(3)
+    make_trainer(tmp_path / "run").run()
+    assert torch.equal(torch.rand(4), expected)
+
+
+def test_another_seed_gives_other_weights(make_trainer, tmp_path):
+    one, other = make_trainer(tmp_path / "a"), make_trainer(tmp_path / "b", dataclasses.replace(RECIPE, seed=1))
+    one.run()
+    other.run()
+    assert not equal(weights(one), weights(other))
+
+
+def test_mask_and_classifier_have_optimisers_of_their_own(make_trainer, tmp_path):
+    settings = dataclasses.replace(RECIPE.train, mask=Optimizer(name="sgd", lr=1e-30, weight_decay=0.0))
+    trainer = make_trainer(tmp_path / "run", dataclasses.replace(RECIPE, train=settings))
+    mask = trainer.model.mechanism.steps[1].mask
+    before = [parameter.clone() for parameter in mask.parameters()]
+    classifier_before = [parameter.clone() for parameter in trainer.model.classifier.parameters()]
+    trainer.run()
+    assert all(torch.allclose(a, b, rtol=0, atol=1e-20) for a, b in zip(before, mask.parameters(), strict=True))
+    assert not any(
+        torch.equal(a, b) for a, b in zip(classifier_before, trainer.model.classifier.parameters(), strict=True)
+    )
+
+
+def test_the_mask_learns(make_trainer, tmp_path):
+    trainer = make_trainer(tmp_path / "run")
+    mask = trainer.model.mechanism.steps[1].mask
+    before = [parameter.clone() for parameter in mask.parameters()]
+    trainer.run()
+    assert not any(torch.equal(a, b) for a, b in zip(before, mask.parameters(), strict=True))
+
+
+def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_checkpoint(make_trainer, tmp_path):
+    trainer = make_trainer(tmp_path / "run")
+    with pytest.raises(Interrupted):
+        trainer.run(stop=lambda: trainer.step == 2)
+    good = (tmp_path / "run" / "checkpoint.safetensors").read_bytes()
+    resumed = make_trainer(tmp_path / "run")
+    with torch.no_grad():
+        next(resumed.model.classifier.parameters()).fill_(float("nan"))
+    with pytest.raises(ArithmeticError, match=r"no longer a number at step .* learning rates"):
+        resumed.run()
+    assert (tmp_path / "run" / "checkpoint.safetensors").read_bytes() == good
+
+
+def test_a_checkpoint_of_another_recipe_is_refused(make_trainer, tmp_path):
+    trainer = make_trainer(tmp_path / "run")
+    with pytest.raises(Interrupted):
+        trainer.run(stop=lambda: True)
+    with pytest.raises(CheckpointError, match="belongs to another recipe"):
+        make_trainer(tmp_path / "run", identity="something else")
+
+
+def test_a_truncated_checkpoint_is_refused(make_trainer, tmp_path):
+    trainer = make_trainer(tmp_path / "run")
+    with pytest.raises(Interrupted):
+        trainer.run(stop=lambda: True)
+    path = tmp_path / "run" / "checkpoint.safetensors"
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(CheckpointError, match="is damaged"):
+        make_trainer(tmp_path / "run")
+
+
+def test_a_batch_larger_than_the_training_set_is_refused(make_trainer, tmp_path):
+    settings = TrainSettings(batch_size=100_000)
+    with pytest.raises(ValueError, match="is above the 1297 training images"):
+        make_trainer(tmp_path / "run", dataclasses.replace(RECIPE, train=settings))

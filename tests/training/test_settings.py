@@ -1,0 +1,36 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ars.training.settings import Optimizer, Schedule, TrainSettings
+
+
+@given(st.integers(1, 50), st.integers(1, 50), st.floats(0, 1), st.sampled_from(["cosine", "steps"]))
+def test_the_factor_stays_in_the_unit_interval(steps_per_epoch, epochs, warmup, name):
+    schedule = Schedule(name=name, warmup=warmup)
+    factors = [
+        schedule.at(step, steps_per_epoch=steps_per_epoch, epochs=epochs) for step in range(steps_per_epoch * epochs)
+    ]
+    assert all(0 <= factor <= 1 for factor in factors)
+    assert max(factors) > 0
+
+
+def test_steps_are_the_papers():
+    schedule = Schedule(name="steps", every=30, factor=0.1)
+    at = [schedule.at(epoch * 7, steps_per_epoch=7, epochs=90) for epoch in (0, 29, 30, 59, 60, 89)]
+    assert at == pytest.approx([1, 1, 0.1, 0.1, 0.01, 0.01])
+
+
+def test_cosine_warms_up_and_ends_near_zero():
+    factors = [Schedule(warmup=0.2).at(step, steps_per_epoch=10, epochs=10) for step in range(100)]
+    assert factors[:20] == sorted(factors[:20])
+    assert factors[20:] == sorted(factors[20:], reverse=True)
+    assert factors[19] == 1
+    assert factors[-1] < 0.01
+
+
+def test_nonsense_is_refused():
+    with pytest.raises(ValueError, match="lr must be positive"):
+        Optimizer(lr=0)
+    with pytest.raises(ValueError, match="at least 1"):
+        TrainSettings(epochs=0)
