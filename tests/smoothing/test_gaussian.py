@@ -19,7 +19,8 @@ def test_the_release_is_x_plus_noise_of_the_stated_scale():
     assert abs(float(noise.mean())) < 4 / math.sqrt(n)
     assert abs(float(noise.var()) - 1) < 4 * math.sqrt(2 / n)
     assert release.weight.unique().tolist() == [1.0]
-    assert release.std.unique().tolist() == pytest.approx([0.7])
+    [std] = release.std.unique().tolist()
+    assert 0.7 <= std <= 0.7 * (1 + 3e-6)  # float32 rounding never takes noise away
 
 
 def test_half_precision_images_are_noised_in_float32():

@@ -7,7 +7,7 @@ from mpmath import mpf
 from torch import nn
 
 from ars.smoothing import Gaussian, MaskedGaussian, compose, minimum_variance
-from ars.smoothing.masked import LEAST_RMS, RMS_ERROR
+from ars.smoothing.masked import LEAST_RMS, SCALE_ERROR
 from ars.theory import Ball, UnsupportedThreat
 
 
@@ -47,7 +47,7 @@ def test_the_noise_is_never_below_sigma_times_the_norm_over_all_coordinates(shap
         declared = sigma * full.square().sum(dim=(1, 2, 3)).sqrt() / math.sqrt(full[0].numel())
         std = release.std.double().view(batch)
         assert (std >= declared).all(), name
-        assert (std <= declared.clamp_min(sigma * LEAST_RMS) * (1 + 3 * RMS_ERROR)).all(), name
+        assert (std <= declared.clamp_min(sigma * LEAST_RMS) * (1 + 3 * SCALE_ERROR)).all(), name
 
 
 def test_the_release_is_the_masked_image_plus_noise_of_the_stated_scale():
@@ -64,7 +64,7 @@ def test_an_all_ones_mask_is_the_gaussian_mechanism(constant_mask):
     masked = MaskedGaussian(0.5, constant_mask(1.0)).release(x, [], generator(2))
     plain = Gaussian(0.5).release(x, [], generator(2))
     largest = float((plain.value - x).abs().max())
-    assert torch.allclose(masked.value, plain.value, rtol=0, atol=2 * RMS_ERROR * largest + 5e-7)
+    assert torch.allclose(masked.value, plain.value, rtol=0, atol=2 * SCALE_ERROR * largest + 5e-7)
     ball = Ball("linf", 768, 0.01)
     assert MaskedGaussian(0.5, constant_mask(1.0)).guarantee(ball) == Gaussian(0.5).guarantee(ball)
 
@@ -152,7 +152,7 @@ def test_autocast_leaves_noise_and_masking_in_float32(smooth_mask, images):
     assert second.value.dtype == torch.float32
     again = generator(3)
     noise = [torch.randn(images.shape, generator=again) for _ in range(2)]
-    assert torch.allclose(first.value, images + 0.5 * noise[0], rtol=0, atol=1e-6)
+    assert torch.allclose(first.value, images + first.std * noise[0], rtol=0, atol=1e-6)
     assert torch.allclose(second.value, second.weight * images + second.std * noise[1], rtol=0, atol=1e-6)
     rms = second.weight.double().square().mean(dim=(1, 2, 3), keepdim=True).sqrt()
     assert torch.allclose(second.std.double(), 0.5 * rms, rtol=3e-6, atol=0)

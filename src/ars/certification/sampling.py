@@ -73,6 +73,10 @@ def count_votes(
             x = images[positions].repeat_interleave(BLOCK, dim=0)
             with autocast(images.device, precision):
                 logits = model(x, generators)
+            if logits.ndim != 2 or logits.shape[1] < 2:
+                raise ValueError(
+                    f"the classifier must give [b, classes] logits of two or more classes, got {list(logits.shape)}"
+                )
             if counts is None:
                 counts = torch.zeros((len(images), logits.shape[-1]), dtype=torch.int64, device=images.device)
             # the last block of an image may be longer than what is left of n

@@ -20,6 +20,7 @@ an interrupted demo goes on where it was.
 """
 METHODS: tuple[Method, ...] = ("cohen", "static_mask", "adaptive")
 STAGES = 6
+STATIC_MASK_LR = 0.03
 
 
 def add_to(commands: Subparsers) -> None:
@@ -32,6 +33,14 @@ def add_to(commands: Subparsers) -> None:
     add_device(parser)
 
 
+def demo_recipe(method: Method, *, sigma: float, seed: int) -> Recipe:
+    """The method's recipe: the same budget for all, learning rates as chosen for each on the validation images."""
+    recipe = replace(Recipe(), method=method, sigma=sigma, seed=seed)
+    if method == "static_mask":
+        recipe = replace(recipe, train=replace(recipe.train, mask=replace(recipe.train.mask, lr=STATIC_MASK_LR)))
+    return recipe
+
+
 def run(options: argparse.Namespace) -> int:
     """Train, certify, report."""
     from ars.cli.report import print_table
@@ -39,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
 
     folders = []
     for method in options.methods:
-        recipe = replace(Recipe(), method=method, sigma=options.sigma, seed=options.seed)
+        recipe = demo_recipe(method, sigma=options.sigma, seed=options.seed)
         folder = options.out / method
         train_with_progress(recipe, folder, options.device)
         certify_with_progress(folder, recipe.certify, options.device, stages=STAGES)

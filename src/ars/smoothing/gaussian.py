@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import torch
 
-from ars.smoothing.mechanism import Generators, Images, Release, Step, normal_like
+from ars.smoothing.mechanism import SCALE_ERROR, Generators, Images, Release, Step, normal_like
 from ars.theory import Ball
 from ars.theory.rounding import up
 from ars.theory.tradeoff import Gaussian as GaussianTradeOff
@@ -37,7 +37,8 @@ class Gaussian(Step):
     def release(self, x: Images, past: Sequence[Release], generator: Generators) -> Release:
         """Sample X + sigma z."""
         one = torch.ones((1, 1, 1, 1), device=x.device)
-        return Release(x.float() + self.sigma * normal_like(x, generator), weight=one, std=self.sigma * one)
+        std = self.sigma * (1 + SCALE_ERROR) * one
+        return Release(x.float() + std * normal_like(x, generator), weight=one, std=std)
 
     def guarantee(self, ball: Ball) -> GaussianTradeOff:
         """G_mu with mu = ||e||_2 / sigma (Dong et al., Thm 2.7), sqrt(d) r / sigma for an Linf ball (Eq. 4)."""

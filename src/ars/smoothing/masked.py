@@ -7,15 +7,13 @@ from torch import nn
 
 from ars.smoothing.averaging import minimum_variance
 from ars.smoothing.gaussian import check_sigma
-from ars.smoothing.mechanism import Generators, Images, Release, Step, normal_like
+from ars.smoothing.mechanism import SCALE_ERROR, Generators, Images, Release, Step, normal_like
 from ars.theory import Ball, UnsupportedThreat
 from ars.theory.rounding import up
 from ars.theory.tradeoff import Gaussian as GaussianTradeOff
 
 # Below this the noise no longer shrinks with the mask: more noise is sound, and an all-zero mask divides nothing by 0.
 LEAST_RMS = 1e-3
-# The float32 mean square may come out this much too small; the noise is scaled up past it.
-RMS_ERROR = 1e-6
 
 
 class MaskedGaussian(Step):
@@ -43,7 +41,7 @@ class MaskedGaussian(Step):
         check_mask(weight, x)
         # the mean over all d coordinates: a weight shared by the channels counts once for each of them
         rms = weight.square().mean(dim=(1, 2, 3), keepdim=True).clamp_min(LEAST_RMS**2).sqrt()
-        std = self.sigma * (1 + RMS_ERROR) * rms
+        std = self.sigma * (1 + SCALE_ERROR) * rms
         return Release(weight * x.float() + std * normal_like(x, generator), weight=weight, std=std)
 
     def guarantee(self, ball: Ball) -> GaussianTradeOff:

@@ -13,6 +13,8 @@ from ars.theory import Ball, TradeOff
 Images = Float[Tensor, "b c h w"]
 # One generator for the whole batch, or several, each for an equal run of the batch's images.
 Generators = torch.Generator | Sequence[torch.Generator]
+# A noise scale computed in float32 may come out this much too small, relatively; it is scaled up past that.
+SCALE_ERROR = 1e-6
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ class Optimizer:
     """
 
     name: Literal["adamw", "sgd"] = "adamw"
-    lr: float = 1e-2
+    lr: float = 3e-2
     weight_decay: float = 1e-4
     momentum: float = 0.9
 
