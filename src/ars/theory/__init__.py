@@ -14,6 +14,7 @@ from ars.theory.robustness import (
 )
 from ars.theory.threat import NORMS, Ball, Norm, UnsupportedThreat
 from ars.theory.tradeoff import Gaussian, Laplace, Profiled, TradeOff
+from ars.theory.unicr import unicr_radius_linf
 
 __all__ = [
     "NORMS",
@@ -40,4 +41,5 @@ __all__ = [
     "rs_radius_linf",
     "split_noise",
     "total_noise",
+    "unicr_radius_linf",
 ]
