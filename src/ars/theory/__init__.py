@@ -12,6 +12,7 @@ from ars.theory.robustness import (
     rs_radius_l2,
     rs_radius_linf,
 )
+from ars.theory.sukenik import sukenik_radius
 from ars.theory.threat import NORMS, Ball, Norm, UnsupportedThreat
 from ars.theory.tradeoff import Gaussian, Laplace, Profiled, TradeOff
 from ars.theory.unicr import unicr_radius_linf
@@ -40,6 +41,7 @@ __all__ = [
     "rs_radius_l2",
     "rs_radius_linf",
     "split_noise",
+    "sukenik_radius",
     "total_noise",
     "unicr_radius_linf",
 ]
