@@ -36,6 +36,13 @@ def test_each_image_gets_its_own_noise_and_radius(model, images):
         assert local.radius(0.9, 0.05, norm="linf", dim=192) == sukenik_radius(level, 0.01, 192, 0.9, norm="linf")
 
 
+@pytest.mark.parametrize("training", [True, False])
+def test_local_models_leave_the_mode_of_the_network_alone(model, images, training):
+    model.train(training)
+    assert all(local.training == training for local in model.localise(images))
+    assert model.classifier.training == training
+
+
 def test_a_model_with_fixed_noise_serves_every_image_itself(images):
     plain = SmoothedClassifier(compose(Gaussian(0.5)), last, torch.nn.Flatten())
     assert all(local is plain for local in plain.localise(images))

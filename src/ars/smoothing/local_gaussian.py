@@ -43,8 +43,10 @@ class InputDependentClassifier(SmoothedClassifier):
 
     def localise(self, images: Images) -> Sequence[SmoothedClassifier]:
         """At each clean image the same network under noise of its own sigma(x), computed once."""
-        levels = self.noise(images).tolist()
         return [
-            SmoothedClassifier(compose(LocalGaussian(level, self.noise.rate)), last, self.classifier)
-            for level in levels
+            # the network is shared, so the mode must be too
+            SmoothedClassifier(compose(LocalGaussian(level, self.noise.rate)), last, self.classifier).train(
+                self.training
+            )
+            for level in self.noise(images).tolist()
         ]
