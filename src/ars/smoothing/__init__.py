@@ -4,13 +4,20 @@ from ars.smoothing.averaging import last, minimum_variance
 from ars.smoothing.classifier import SmoothedClassifier
 from ars.smoothing.compose import Composition, compose
 from ars.smoothing.gaussian import Gaussian
+from ars.smoothing.generalised_normal import GeneralisedNormal
+from ars.smoothing.local_gaussian import InputDependentClassifier, LocalGaussian
 from ars.smoothing.masked import MaskedGaussian
 from ars.smoothing.mechanism import Release, Step
+from ars.smoothing.nearest_noise import NearestNoise
 
 __all__ = [
     "Composition",
     "Gaussian",
+    "GeneralisedNormal",
+    "InputDependentClassifier",
+    "LocalGaussian",
     "MaskedGaussian",
+    "NearestNoise",
     "Release",
     "SmoothedClassifier",
     "Step",

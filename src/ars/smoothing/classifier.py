@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from ars.smoothing.compose import Composition
 from ars.smoothing.mechanism import Generators, Images, Release
-from ars.theory import Ball, Norm, TradeOff, certified_radius
+from ars.theory import Ball, Norm, TradeOff
 
 Combine = Callable[[Sequence[Release]], Images]
 
@@ -42,5 +42,9 @@ class SmoothedClassifier(nn.Module):
         return self.mechanism.guarantee(ball)
 
     def radius(self, p_plus: float, p_minus: float, *, norm: Norm, dim: int) -> float:
-        """The certified radius (Prop. 2.1) of a prediction whose class has probability at least p_plus."""
-        return certified_radius(self.guarantee, p_plus, p_minus, norm=norm, dim=dim)
+        """The certified radius where the label has probability at least p_plus, every other class at most p_minus."""
+        return self.mechanism.radius(p_plus, p_minus, norm=norm, dim=dim)
+
+    def localise(self, images: Images) -> "Sequence[SmoothedClassifier]":
+        """The model that draws the votes and states the radius for each image: this one, where the noise is fixed."""
+        return [self] * len(images)

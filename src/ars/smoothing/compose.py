@@ -6,7 +6,7 @@ from typing import cast
 from torch import nn
 
 from ars.smoothing.mechanism import Generators, Images, Release, Step
-from ars.theory import Ball, TradeOff
+from ars.theory import Ball, Norm, TradeOff, certified_radius
 from ars.theory import compose as compose_tradeoffs
 
 
@@ -29,6 +29,12 @@ class Composition(nn.Module):
     def guarantee(self, ball: Ball) -> TradeOff:
         """The composed guarantee of the steps."""
         return compose_tradeoffs(*(cast(Step, step).guarantee(ball) for step in self.steps))
+
+    def radius(self, p_plus: float, p_minus: float, *, norm: Norm, dim: int) -> float:
+        """The certified radius: one step's own, or Prop. 2.1 on the composed guarantee."""
+        if len(self.steps) == 1:
+            return cast(Step, self.steps[0]).radius(p_plus, p_minus, norm=norm, dim=dim)
+        return certified_radius(self.guarantee, p_plus, p_minus, norm=norm, dim=dim)
 
     @property
     def sigmas(self) -> tuple[float, ...]:

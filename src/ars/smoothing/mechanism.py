@@ -1,14 +1,14 @@
 """The one idea of the library: a mechanism is a sampler and its guarantee in one object."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ars.theory import Ball, TradeOff
+from ars.theory import Ball, Norm, TradeOff, certified_radius
 
 Images = Float[Tensor, "b c h w"]
 # One generator for the whole batch, or several, each for an equal run of the batch's images.
@@ -19,7 +19,7 @@ SCALE_ERROR = 1e-6
 
 @dataclass(frozen=True)
 class Release:
-    """What one step lets out about X: value = weight * X + std * z, z standard normal."""
+    """What one step lets out about X: value = weight * X + std * z, z of mean 0 and variance 1."""
 
     value: Float[Tensor, "b c h w"]
     weight: Float[Tensor, "#b #c #h #w"]
@@ -40,23 +40,32 @@ class Step(nn.Module, ABC):
     def guarantee(self, ball: Ball) -> TradeOff:
         """The trade-off function between this step's releases at X and at X + e, for every e in the ball."""
 
+    def radius(self, p_plus: float, p_minus: float, *, norm: Norm, dim: int) -> float:
+        """The certified radius of this step alone: Prop. 2.1 on the guarantee, unless a step knows a better way."""
+        return certified_radius(self.guarantee, p_plus, p_minus, norm=norm, dim=dim)
+
     @property
     @abstractmethod
     def sigma(self) -> float:
         """The noise budget of the step, as the record states it."""
 
 
-def normal_like(x: Images, generator: Generators) -> Images:
-    """Standard normal noise in float32, a fresh draw for every coordinate of every image.
+def draw_like(x: Images, generator: Generators, draw: Callable[[Tensor, torch.Generator], Tensor]) -> Images:
+    """Fill a float32 tensor shaped like x with what draw(tensor to fill, generator) returns.
 
     With several generators the batch is cut into equal runs, one a generator: the noise of a run does not depend
     on what else is in the batch.
     """
     noise = torch.empty(x.shape, dtype=torch.float32, device=x.device)
     if isinstance(generator, torch.Generator):
-        return noise.normal_(generator=generator)
+        return draw(noise, generator)
     if not generator or len(x) % len(generator):
         raise ValueError(f"a batch of {len(x)} images cannot be shared evenly by {len(generator)} generators")
     for run, run_generator in zip(noise.chunk(len(generator)), generator, strict=True):
-        run.normal_(generator=run_generator)
+        run.copy_(draw(run, run_generator))
     return noise
+
+
+def normal_like(x: Images, generator: Generators) -> Images:
+    """Standard normal noise in float32, a fresh draw for every coordinate of every image."""
+    return draw_like(x, generator, lambda run, run_generator: run.normal_(generator=run_generator))

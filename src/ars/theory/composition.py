@@ -3,12 +3,16 @@
 import math
 from collections.abc import Sequence
 
+from ars.theory.numeric import Numeric, numeric
 from ars.theory.rounding import up
-from ars.theory.tradeoff import Gaussian, TradeOff
+from ars.theory.tradeoff import Gaussian, Profiled, TradeOff
 
 
 def compose(*parts: TradeOff) -> TradeOff:
-    """Adaptive composition of G_mu_1, ..., G_mu_k is G_mu, mu^2 = mu_1^2 + ... + mu_k^2, Eq. (3); mu is rounded up.
+    """Adaptive composition: step j is f_j-DP whatever the earlier ones released (Dong et al., Thm 3.2).
+
+    G_mu_1, ..., G_mu_k give G_mu, mu^2 = mu_1^2 + ... + mu_k^2, Eq. (3), mu rounded up. Any other mix of symmetric
+    trade-off functions is composed by numbers, pessimistic side only.
 
     >>> compose(Gaussian(3.0), Gaussian(4.0)).mu >= 5.0
     True
@@ -18,10 +22,28 @@ def compose(*parts: TradeOff) -> TradeOff:
     if len(parts) == 1:
         return parts[0]
     gaussians = [part for part in parts if isinstance(part, Gaussian)]
-    if len(gaussians) < len(parts):
-        kinds = ", ".join(sorted({type(part).__name__ for part in parts}))
-        raise TypeError(f"only Gaussian trade-off functions compose in closed form, got {kinds}")
-    return Gaussian(up(math.hypot(*(part.mu for part in gaussians))))
+    others = [part for part in parts if not isinstance(part, Gaussian)]
+    closed = [Gaussian(up(math.hypot(*(part.mu for part in gaussians))))] if gaussians else []
+    if not others:
+        return closed[0]
+    composable = [part for part in others if isinstance(part, Profiled | Numeric)]
+    if len(composable) < len(others):
+        kinds = ", ".join(sorted({type(part).__name__ for part in others}))
+        raise TypeError(f"composition needs the privacy profile delta(eps) of every part, got {kinds}")
+    return numeric([*closed, *composable])
+
+
+def repeat(part: Profiled, count: int) -> TradeOff:
+    """The composition of count equal parts, the product f (x) ... (x) f.
+
+    >>> repeat(Gaussian(1.0), 9).mu >= 3.0
+    True
+    """
+    if count < 1:
+        raise ValueError(f"count must be at least 1, got {count}")
+    if isinstance(part, Gaussian):
+        return Gaussian(up(part.mu * math.sqrt(count)))
+    return part if count == 1 else Numeric(((part, count),))
 
 
 def total_noise(sigmas: Sequence[float]) -> float:

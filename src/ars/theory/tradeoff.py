@@ -1,9 +1,12 @@
 """Trade-off functions: f(a) is the least type II error of any test at level a that tells X from X + e."""
 
+import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
-from scipy.special import ndtr, ndtri
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr, ndtr, ndtri
 
 from ars.theory.rounding import ERROR, down
 
@@ -13,6 +16,20 @@ class TradeOff(Protocol):
 
     def __call__(self, alpha: float, /) -> float:
         """Evaluate f(alpha), rounded down."""
+
+
+@runtime_checkable
+class Profiled(TradeOff, Protocol):
+    """A symmetric trade-off function that also knows its privacy profile, which is what composes by numbers.
+
+    Equal values must compare equal and hash alike: repeated parts are composed as powers.
+    """
+
+    def delta(self, epsilon: NDArray[np.float64]) -> NDArray[np.float64]:
+        """delta(eps) for increasing eps >= 0, good to 1e-15; it must hold for X against X + e and the other way."""
+
+    def __hash__(self) -> int:
+        """Agree with equality."""
 
 
 @dataclass(frozen=True)
@@ -35,3 +52,39 @@ class Gaussian:
             raise ValueError(f"the level of a test must lie in [0, 1], got {alpha}")
         z = -float(ndtri(alpha))  # Phi^-1(1 - a) without losing the digits of a small a
         return down(float(ndtr(z - self.mu - ERROR * (abs(z) + self.mu)))) if abs(z) < 40 else float(z > 0)
+
+    def delta(self, epsilon: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu) (Balle and Wang 2018)."""
+        if self.mu == 0:
+            return np.zeros_like(epsilon)
+        scaled = epsilon / self.mu
+        exact = ndtr(self.mu / 2 - scaled) - np.exp(epsilon + log_ndtr(-self.mu / 2 - scaled))
+        result: NDArray[np.float64] = np.maximum(exact, 0.0)
+        return result
+
+
+@dataclass(frozen=True)
+class Laplace:
+    """The trade-off function between Laplace noise of scale 1 and the same shifted; shift is |e| over the scale.
+
+    >>> round(Laplace(shift=1.0)(0.5), 9) == round(0.5 / 2.718281828459045, 9)
+    True
+    """
+
+    shift: float
+
+    def __post_init__(self) -> None:
+        if not self.shift >= 0:
+            raise ValueError(f"shift must be at least 0, got {self.shift}")
+
+    def __call__(self, alpha: float, /) -> float:
+        """f(a) = F(F^-1(1 - a) - shift): 1 - e^s a, then e^-s / (4 a), then e^-s (1 - a); rounded down."""
+        loss = math.exp(-self.shift)
+        if alpha <= loss / 2:
+            return down(1 - alpha / loss * (1 + ERROR)) if alpha < loss / 2 else 0.5 * (1 - ERROR)
+        return down(loss / (4 * alpha)) if alpha < 0.5 else down(loss * (1 - alpha))
+
+    def delta(self, epsilon: NDArray[np.float64]) -> NDArray[np.float64]:
+        """1 - e^((eps - shift)/2) up to eps = shift, then 0: pure differential privacy."""
+        result: NDArray[np.float64] = -np.expm1(np.minimum(epsilon - self.shift, 0.0) / 2)
+        return result

@@ -1,0 +1,77 @@
+"""UniCR's noise: i.i.d. generalised normal, density proportional to exp(-|z/a|^beta)."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ars.smoothing.gaussian import check_sigma
+from ars.smoothing.mechanism import Generators, Images, Release, Step, draw_like, normal_like
+from ars.theory import Ball, Norm, TradeOff, UnsupportedThreat
+from ars.theory.composition import repeat
+from ars.theory.generalised_normal import GeneralisedNormal as GeneralisedNormalTradeOff
+from ars.theory.generalised_normal import check_shape, noise_scale
+from ars.theory.rounding import up
+from ars.theory.tradeoff import Gaussian as GaussianTradeOff
+from ars.theory.unicr import unicr_radius_linf
+
+
+class GeneralisedNormal(Step):
+    """m = X + z, z of shape beta >= 1 and standard deviation sigma; beta = 2 is the Gaussian mechanism, draw for draw.
+
+    >>> GeneralisedNormal(sigma=0.5, beta=2.25).sigma
+    0.5
+    """
+
+    def __init__(self, sigma: float, beta: float) -> None:
+        super().__init__()
+        self._sigma = check_sigma(sigma)
+        self.beta = check_shape(beta)
+
+    @property
+    def sigma(self) -> float:
+        """The standard deviation of the noise, in pixel units."""
+        return self._sigma
+
+    def release(self, x: Images, past: Sequence[Release], generator: Generators) -> Release:
+        """Sample X + z."""
+        one = torch.ones((1, 1, 1, 1), device=x.device)
+        noise = self.sigma * generalised_normal_like(x, self.beta, generator)
+        return Release(x.float() + noise, weight=one, std=self.sigma * one)
+
+    def guarantee(self, ball: Ball) -> TradeOff:
+        """The d-fold product of one coordinate's trade-off function at |e_i| = r, for Linf; G_mu for beta = 2."""
+        if self.beta == 2:
+            return GaussianTradeOff(up(ball.l2_radius / self.sigma))
+        self._check_norm(ball.norm)
+        shift = up(ball.radius / noise_scale(self.beta, self.sigma) * (1 + 1e-12))
+        return repeat(GeneralisedNormalTradeOff(shift, self.beta), ball.dim)
+
+    def radius(self, p_plus: float, p_minus: float, *, norm: Norm, dim: int) -> float:
+        """The smaller of the differential and the composition bound (theory.unicr), from tables made once a dim."""
+        if self.beta == 2:
+            return super().radius(p_plus, p_minus, norm=norm, dim=dim)
+        self._check_norm(norm)
+        return unicr_radius_linf(self.beta, self.sigma, dim, p_plus, p_minus)
+
+    def _check_norm(self, norm: Norm) -> None:
+        if norm != "linf":
+            raise UnsupportedThreat(
+                f"generalised normal noise with beta={self.beta} covers 'linf', got {norm!r}: it is the same in every "
+                "direction only for beta=2, and which direction of an L2 ball is the worst is not known otherwise; "
+                "certify 'linf', or take beta=2 for 'l2'"
+            )
+
+
+def generalised_normal_like(x: Images, beta: float, generator: Generators) -> Images:
+    """Noise of shape beta and variance 1 in float32: (a) (sign) G^(1/beta), G ~ Gamma(1/beta), drawn by rejection."""
+    if beta == 2:
+        return normal_like(x, generator)
+    scale = noise_scale(beta, 1.0)
+
+    def draw(run: Tensor, run_generator: torch.Generator) -> Tensor:
+        power = torch._standard_gamma(torch.full_like(run, 1 / beta), generator=run_generator)
+        sign = torch.empty_like(run).random_(0, 2, generator=run_generator).mul_(2).sub_(1)
+        return power.pow_(1 / beta).mul_(sign).mul_(scale)
+
+    return draw_like(x, generator, draw)

@@ -1,0 +1,86 @@
+import math
+
+import pytest
+import torch
+from scipy.stats import gennorm, kstest
+
+from ars.smoothing import Gaussian, GeneralisedNormal, SmoothedClassifier, compose, last
+from ars.smoothing.generalised_normal import generalised_normal_like
+from ars.theory import Ball, Numeric, UnsupportedThreat, noise_scale, rs_radius_l2, unicr_radius_linf
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.mark.parametrize("beta", [1.0, 1.5, 2.0, 2.25, 4.0])
+def test_the_noise_has_the_stated_law(beta):
+    noise = generalised_normal_like(torch.empty(100, 3, 16, 16), beta, generator()).double().flatten().numpy()
+    assert kstest(noise, gennorm(beta, scale=noise_scale(beta, 1.0)).cdf).pvalue > 1e-3
+    assert noise.std() == pytest.approx(1, abs=5 * math.sqrt(5 / len(noise)))
+
+
+def test_signs_and_neighbours_are_independent():
+    noise = generalised_normal_like(torch.empty(400, 1, 16, 16), 2.25, generator()).double().flatten(1)
+    correlations = torch.corrcoef(noise.T) - torch.eye(256)
+    assert float(correlations.abs().max()) < 6 / math.sqrt(400)
+    assert abs(float(noise.sign().mean())) < 4 / math.sqrt(noise.numel())
+
+
+def test_the_release_is_x_plus_noise():
+    x = torch.rand(50, 3, 16, 16, generator=generator(1))
+    release = GeneralisedNormal(0.7, 2.25).release(x, [], generator(2))
+    assert torch.equal(release.value, x + 0.7 * generalised_normal_like(x, 2.25, generator(2)))
+    assert release.std.unique().tolist() == pytest.approx([0.7])
+
+
+def test_the_noise_of_a_run_depends_on_its_generator_only():
+    x = torch.empty(6, 3, 4, 4)
+    whole = generalised_normal_like(x, 2.25, [generator(seed) for seed in (5, 6, 7)])
+    for run, seed in zip(whole.chunk(3), (5, 6, 7), strict=True):
+        assert torch.equal(run, generalised_normal_like(x[:2], 2.25, generator(seed)))
+    with pytest.raises(ValueError, match="shared evenly"):
+        generalised_normal_like(x, 2.25, [generator(seed) for seed in range(4)])
+
+
+def test_beta_2_is_the_gaussian_mechanism_draw_for_draw():
+    x = torch.rand(4, 3, 8, 8, generator=generator())
+    mine = GeneralisedNormal(0.5, 2.0).release(x, [], generator(3)).value
+    assert torch.equal(mine, Gaussian(0.5).release(x, [], generator(3)).value)
+    ball = Ball("linf", 192, 0.1)
+    assert GeneralisedNormal(0.5, 2.0).guarantee(ball) == Gaussian(0.5).guarantee(ball)
+    radius = GeneralisedNormal(0.5, 2.0).radius(0.9, 0.1, norm="l2", dim=192)
+    assert radius == pytest.approx(rs_radius_l2(0.5, 0.9, 0.1), rel=1e-12)
+
+
+def test_l2_is_refused_with_the_reason():
+    step = GeneralisedNormal(0.5, 2.25)
+    with pytest.raises(UnsupportedThreat, match="which direction of an L2 ball is the worst is not known"):
+        step.guarantee(Ball("l2", 192, 0.1))
+    with pytest.raises(UnsupportedThreat, match="take beta=2"):
+        step.radius(0.9, 0.1, norm="l2", dim=192)
+
+
+@pytest.mark.parametrize(("sigma", "beta"), [(0.0, 2.25), (0.5, 0.5), (0.5, math.nan)])
+def test_noise_without_a_guarantee_is_refused(sigma, beta):
+    with pytest.raises(ValueError, match="must be"):
+        GeneralisedNormal(sigma, beta)
+
+
+def test_the_classifier_reports_the_smaller_bound_and_the_guarantee_confirms_it():
+    model = SmoothedClassifier(compose(GeneralisedNormal(0.5, 2.25)), last, torch.nn.Flatten())
+    radius = model.radius(0.9, 0.1, norm="linf", dim=48)
+    assert radius == unicr_radius_linf(2.25, 0.5, 48, 0.9, 0.1)
+    f = model.guarantee(Ball("linf", 48, radius))
+    assert isinstance(f, Numeric)
+    assert f(0.1) > 0.5
+
+
+def test_it_composes_with_gaussian_steps():
+    two = SmoothedClassifier(compose(GeneralisedNormal(1.0, 2.25), Gaussian(1.0)), last, torch.nn.Flatten())
+    radius = two.radius(0.9, 0.1, norm="linf", dim=48)
+    assert radius < min(
+        GeneralisedNormal(1.0, 2.25).radius(0.9, 0.1, norm="linf", dim=48),
+        Gaussian(1.0).radius(0.9, 0.1, norm="linf", dim=48),
+    )
+    assert radius == pytest.approx(1.28155 / math.sqrt(48 * (1 + 1 / 0.99394**2)), rel=1e-3)

@@ -1,0 +1,82 @@
+import math
+
+import pytest
+import torch
+
+from ars.smoothing import NearestNoise, nearest_noise
+from ars.smoothing.nearest_noise import mean_distance
+
+
+def rand(*shape, seed=0):
+    return torch.rand(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.fixture
+def references():
+    return rand(300, 3, 8, 8, seed=1)
+
+
+def by_hand(image, references, neighbours):
+    return float((references.double() - image.double()).flatten(1).norm(dim=1).sort().values[:neighbours].mean())
+
+
+@pytest.mark.parametrize("block", [2**23, 192 * 7, 1])
+def test_distances_are_exact_whatever_the_blocks(references, monkeypatch, block):
+    monkeypatch.setattr(nearest_noise, "BLOCK", block)
+    monkeypatch.setattr(nearest_noise, "QUERIES", 2)
+    x = rand(5, 3, 8, 8, seed=2)
+    expected = [by_hand(image, references, 20) for image in x]
+    assert mean_distance(x, references, 20).tolist() == pytest.approx(expected, rel=1e-13)
+
+
+def test_a_tiny_distance_keeps_its_digits():
+    """Expanded squares would give 0 or noise here."""
+    x = rand(1, 3, 32, 32)
+    near = x.double().clone()
+    near[0, 0, 0, 0] += 1e-9
+    assert float(mean_distance(x, near, 1)) == pytest.approx(1e-9, rel=1e-6)
+
+
+def test_an_image_among_the_references_can_leave_itself_out(references):
+    itself = mean_distance(references[:4], references, 20, skip_nearest=True)
+    others = [by_hand(references[i], torch.cat([references[:i], references[i + 1 :]]), 20) for i in range(4)]
+    assert itself.tolist() == pytest.approx(others, rel=1e-13)
+
+
+def test_eight_bit_references_are_the_same_images():
+    stored = (rand(50, 3, 8, 8) * 255).round().to(torch.uint8)
+    x = rand(3, 3, 8, 8, seed=3)
+    assert mean_distance(x, stored, 20).tolist() == pytest.approx(
+        mean_distance(x, stored.double() / 255, 20).tolist(), rel=1e-14
+    )
+
+
+def test_sigma_follows_the_distance(references):
+    noise = NearestNoise(references, sigma=0.25, centre=3.0, rate=0.01)
+    x = rand(4, 3, 8, 8, seed=4)
+    expected = [0.25 * math.exp(0.01 * (by_hand(image, references, 20) - 3.0)) for image in x]
+    assert noise(x).tolist() == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("size", [1e-4, 0.1, 3.0])
+def test_log_sigma_is_lipschitz(references, size):
+    """On random pairs, and on pairs that move straight away from the references, where the constant is reached."""
+    noise = NearestNoise(references, sigma=0.5, centre=0.0, rate=0.01)
+    x = rand(30, 3, 8, 8, seed=5)
+    step = torch.randn(x.shape, generator=torch.Generator().manual_seed(6))
+    away = torch.cat([step[:15], 50 * (x[15:] - references.mean(0))])
+    moved = x + size * away / away.flatten(1).norm(dim=1)[:, None, None, None]
+    distance = (moved.double() - x.double()).flatten(1).norm(dim=1)
+    change = (noise(moved).log() - noise(x).log()).abs()
+    assert torch.all(change <= 0.01 * distance + 1e-9)
+    assert float((change / (0.01 * distance)).max()) > 0.6
+
+
+def test_references_are_not_saved_with_the_model(references):
+    assert NearestNoise(references, sigma=0.5, centre=0.0).state_dict() == {}
+
+
+@pytest.mark.parametrize("changed", [{"neighbours": 301}, {"neighbours": 0}, {"rate": -1.0}, {"sigma": 0.0}])
+def test_what_makes_no_sense_is_refused(references, changed):
+    with pytest.raises(ValueError, match=next(iter(changed))):
+        NearestNoise(references, **{"sigma": 0.5, "centre": 0.0, **changed})

@@ -1,0 +1,118 @@
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy.special import ndtr, ndtri
+from scipy.stats import ncx2
+
+from ars.theory import rs_radius_l2, sukenik_radius
+from ars.theory.sukenik import worst_level
+
+GOLDEN = {
+    3072: [0.1179, 0.5964, 1.0825, 1.4377],
+    12_288: [0.0997, 0.5040, 0.9144, 1.2142],
+    27_648: [0.0821, 0.4148, 0.7525, 0.9991],
+}
+P = [0.6, 0.9, 0.99, 0.999]
+
+
+def xi(distance, s0, s1, dim, p_a):
+    """The paper's bound on the runner-up's probability at s1, by SciPy's non-central chi-squared."""
+    if s1 == s0:
+        return ndtr(distance / s0 - ndtri(p_a))
+    square = (s0**2 - s1**2) ** 2
+    near, far = s0**2 * distance**2 / square, s1**2 * distance**2 / square
+    if s1 < s0:
+        return ncx2.cdf(ncx2.ppf(1 - p_a, dim, near) * s0**2 / s1**2, dim, far)
+    return ncx2.sf(ncx2.ppf(p_a, dim, near) * s0**2 / s1**2, dim, far)
+
+
+@pytest.mark.parametrize(
+    ("dim", "p", "expected"),
+    [(dim, p, value) for dim, row in GOLDEN.items() for p, value in zip(P, row, strict=True)],
+)
+def test_golden_radii(dim, p, expected):
+    assert sukenik_radius(0.5, 0.01, dim, p) == pytest.approx(expected, abs=5.1e-5)
+    assert sukenik_radius(0.5, 0.01, dim, p, norm="linf") == pytest.approx(expected / math.sqrt(dim), rel=1e-3)
+
+
+@pytest.mark.parametrize(("p", "expected"), [*zip(P, [0.1267, 0.6408, 1.1632, 1.5451], strict=True)])
+def test_constant_noise_is_cohen(p, expected):
+    assert sukenik_radius(0.5, 0.0, 3072, p) == rs_radius_l2(0.5, p, 1 - p)
+    assert sukenik_radius(0.5, 0.0, 3072, p) == pytest.approx(expected, abs=5.1e-5)
+    assert sukenik_radius(0.5, 1e-6, 3072, p) == pytest.approx(expected, rel=2e-3)
+
+
+@pytest.mark.parametrize("dim", [192, 3072, 27_648])
+@pytest.mark.parametrize("p", [0.6, 0.99])
+@pytest.mark.parametrize("sigma", [0.25, 1.0])
+def test_inside_the_radius_no_distance_and_no_noise_level_breaks_it_and_an_end_is_the_worst(dim, p, sigma):
+    rate = 0.01
+    radius = sukenik_radius(sigma, rate, dim, p)
+    for distance in np.array([0.02, 0.3, 0.7, 1.0]) * radius:
+        logs = np.linspace(-rate * distance, rate * distance, 41)
+        values = np.array([xi(distance, sigma, sigma * math.exp(log), dim, p) for log in logs])
+        assert np.all(values < 0.5)
+        assert values.max() == pytest.approx(max(values[0], values[-1]), abs=1e-9)
+    beyond = radius * (1 + 1e-6)
+    assert max(xi(beyond, sigma, sigma * math.exp(sign * rate * beyond), dim, p) for sign in (-1, 1)) > 0.5
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+@pytest.mark.parametrize(("dim", "p"), [(192, 0.9), (3072, 0.6), (27_648, 0.99)])
+def test_monte_carlo_at_the_radius_on_both_sides(dim, p, sign):
+    """Draw from both normals, order by the likelihood ratio, and see the worst region's mass at x'."""
+    sigma, rate, n = 0.5, 0.01, 1_000_000
+    radius = sukenik_radius(sigma, rate, dim, p)
+    other = sigma * math.exp(sign * rate * radius)
+    rng = np.random.default_rng(dim)
+
+    def log_ratio(mean, std):
+        """Only the coordinate along x' - x and the squared rest matter."""
+        along = mean + std * rng.standard_normal(n)
+        rest = std**2 * rng.chisquare(dim - 1, n)
+        return (along**2 + rest) / (2 * sigma**2) - ((along - radius) ** 2 + rest) / (2 * other**2)
+
+    threshold = np.quantile(log_ratio(0.0, sigma), p)
+    moved = np.mean(log_ratio(radius, other) > threshold)
+    # of the count, and of the threshold, seen through the nearly normal densities at both ends
+    error = 5 * math.sqrt(0.25 / n + p * (1 - p) / n * math.exp(ndtri(p) ** 2))
+    assert moved < 0.5 + error
+    if sign > 0:  # the binding side
+        assert moved > 0.5 - error
+
+
+def test_monotone_in_p_sigma_dim_and_rate():
+    def increasing(values):
+        return all(a < b for a, b in itertools.pairwise(values))
+
+    assert increasing([sukenik_radius(0.5, 0.01, 3072, p) for p in (0.51, 0.6, 0.9, 0.999, 1 - 1e-9)])
+    assert increasing([sukenik_radius(s, 0.01, 3072, 0.9) for s in (0.12, 0.25, 0.5, 1.0)])
+    assert increasing([sukenik_radius(0.5, 0.01, dim, 0.9) for dim in (150_528, 27_648, 3072, 192)])
+    assert increasing([sukenik_radius(0.5, rate, 3072, 0.9) for rate in (0.1, 0.01, 0.003, 0.0)])
+    levels = [worst_level(a, 0.5, 0.01, 3072) for a in np.linspace(1e-3, 2.0, 25)]
+    assert increasing(levels[::-1])
+
+
+@pytest.mark.parametrize("dim", [192, 150_528])
+@pytest.mark.parametrize("sigma", [0.05, 0.12, 1.5])
+@pytest.mark.parametrize("p", [0.5 + 1e-9, 0.6, 1 - 1e-12, 1 - 2.0**-53])
+def test_extremes_are_finite_and_safe(dim, sigma, p):
+    radius = sukenik_radius(sigma, 0.01, dim, p)
+    assert 0 <= radius < rs_radius_l2(sigma, p, 1 - p)
+    if 0.6 <= p < 1 - 1e-13:
+        # the log-likelihood ratio is nearly normal, of variance (a/s)^2 (1 + 2 d rate^2 s^2)
+        rough = rs_radius_l2(sigma, p, 1 - p) / math.sqrt(1 + 2 * dim * (0.01 * sigma) ** 2)
+        assert radius == pytest.approx(rough, rel=0.06)
+
+
+@pytest.mark.parametrize("p", [0.0, 0.3, 0.5])
+def test_no_majority_no_radius(p):
+    assert sukenik_radius(0.5, 0.01, 3072, p) == 0
+
+
+@pytest.mark.parametrize(("sigma", "rate"), [(0.0, 0.01), (math.inf, 0.01), (0.5, -0.01), (0.5, math.nan)])
+def test_what_has_no_certificate_is_refused(sigma, rate):
+    with pytest.raises(ValueError, match="need a positive sigma"):
+        sukenik_radius(sigma, rate, 3072, 0.9)
