@@ -12,7 +12,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from ars.certification.certificate import Certificate, Prediction
     from ars.certification.procedure import certify, predict
-    from ars.methods import adaptive, cohen, static_mask
+    from ars.methods import adaptive, cohen, static_mask, sukenik, unicr
     from ars.smoothing import (
         Gaussian,
         MaskedGaussian,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "ars.certification.certificate": ("Certificate", "Prediction"),
     "ars.certification.procedure": ("certify", "predict"),
-    "ars.methods": ("adaptive", "cohen", "static_mask"),
+    "ars.methods": ("adaptive", "cohen", "static_mask", "sukenik", "unicr"),
     "ars.smoothing": (
         "Gaussian",
         "MaskedGaussian",
@@ -63,6 +63,8 @@ __all__ = [
     "predict",
     "split_noise",
     "static_mask",
+    "sukenik",
+    "unicr",
 ]
 
 

@@ -5,7 +5,8 @@ import torch
 from torch import nn
 
 from ars.certification.procedure import certify
-from ars.methods import adaptive, cohen, static_mask
+from ars.methods import adaptive, cohen, static_mask, sukenik, unicr
+from ars.methods.unicr import paper_beta
 from ars.models import StaticMask
 from ars.smoothing import last, minimum_variance
 from ars.theory import UnsupportedThreat, ars_radius_linf, rs_radius_l2
@@ -84,3 +85,50 @@ def test_the_adaptive_method_sees_the_masked_half_with_less_noise():
     assert right == pytest.approx(math.sqrt(2), rel=0.02)  # the first look alone
     # precisions 1/2 and, with half the image masked out, 2/2
     assert left == pytest.approx(1 / math.sqrt(1.5), rel=0.02)
+
+
+def test_unicr_with_beta_two_is_cohen_draw_for_draw():
+    x = torch.rand(4, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+    a = unicr(Brightness(), sigma=0.5, beta=2.0)
+    b = cohen(Brightness(), sigma=0.5)
+    assert torch.equal(a(x, torch.Generator().manual_seed(1)), b(x, torch.Generator().manual_seed(1)))
+    assert a.radius(0.9, 0.1, norm="l2", dim=192) == b.radius(0.9, 0.1, norm="l2", dim=192)
+
+
+def test_unicr_certifies_linf_a_little_below_cohen_and_refuses_l2():
+    model = unicr(Brightness(), sigma=0.5, beta=2.25)
+    certificate = certify(model, torch.full((3, 8, 8), 0.9), n_estimate=200, seed=0)
+    assert certificate.label == 1
+    assert 0 < certificate.radius < ars_radius_linf([0.5], 192, certificate.p_lower, certificate.p_upper)
+    with pytest.raises(UnsupportedThreat, match="beta=2.25"):
+        certify(model, torch.full((3, 8, 8), 0.9), norm="l2", n_estimate=200, seed=0)
+
+
+def test_sukenik_draws_and_certifies_each_image_at_its_own_noise_level():
+    generator = torch.Generator().manual_seed(0)
+    references = torch.rand(60, 3, 8, 8, generator=generator)
+    model = sukenik(Brightness(), references, sigma=0.5)
+    near, far = references[:1], torch.full((1, 3, 8, 8), 1.0)
+    close, distant = certify(model, torch.cat([near, far]), n_estimate=300, seed=0)
+    assert close.sigmas[0] < distant.sigmas[0]
+    [level] = model.noise(far).tolist()
+    assert distant.sigmas == (level,)
+    # the level may move, so the radius is below that of constant noise of this level
+    assert distant.radius < ars_radius_linf([level], 192, distant.p_lower, distant.p_upper)
+    # what is drawn for an image does not depend on what else is in the batch
+    [alone] = certify(model, far, n_estimate=300, seed=0, indices=[1])
+    assert alone == distant
+
+
+def test_sukenik_is_trained_with_the_mean_noise_level_of_its_references():
+    references = torch.rand(60, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+    model = sukenik(Brightness(), references, sigma=0.5)
+    [train_sigma] = model.mechanism.sigmas
+    assert train_sigma == pytest.approx(0.5, rel=1e-3)  # centred on the references' own mean distance
+
+
+def test_the_papers_betas_are_those_of_its_cells():
+    assert [paper_beta(48, sigma) for sigma in (0.12, 0.25, 0.5, 0.75, 1.0, 1.5)] == [2, 2, 2.25, 2, 2.25, 2]
+    assert [paper_beta(96, sigma) for sigma in (0.12, 0.25, 0.5, 0.75, 1.0, 1.5)] == [2, 2, 2.25, 2.25, 2.25, 2.25]
+    assert [paper_beta(64, sigma) for sigma in (0.12, 0.25, 0.5, 0.75, 1.0, 1.5)] == [2.25, 2, 2.25, 2, 2, 2]
+    assert {paper_beta(32, sigma) for sigma in (0.12, 0.25, 0.5, 0.75, 1.0, 1.5)} == {2.25}

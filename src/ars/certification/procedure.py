@@ -1,6 +1,8 @@
 """certify() and predict(): select a class, estimate its probability on fresh draws, abstain or state a radius."""
 
 from collections.abc import Sequence
+from itertools import groupby
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -12,7 +14,7 @@ from ars.certification.certificate import Certificate, Prediction
 from ars.certification.sampling import Precision, count_votes
 from ars.smoothing import SmoothedClassifier
 from ars.smoothing.images import as_batch
-from ars.theory import Ball, Norm
+from ars.theory import Norm
 
 Image = Float[Tensor, "c h w"]
 Batch = Float[Tensor, "b c h w"]
@@ -23,7 +25,7 @@ def check_request(
 ) -> None:
     """Refuse, before anything is drawn, what could not be certified afterwards."""
     check_alpha(alpha)
-    model.guarantee(Ball(norm, dim, 0.0))
+    model.radius(0.75, 0.25, norm=norm, dim=dim)  # refuses a norm that the proof does not cover
     least = least_draws(alpha, bound)
     if n_estimate < least:
         raise ValueError(
@@ -58,18 +60,16 @@ def certify(
     names = _names(images, indices)
     if n_select < 1:
         raise ValueError(f"n_select must be at least 1, got {n_select}")
-    selected = count_votes(
-        model, images, names, n=n_select, stage="select", seed=seed, precision=precision, batch_size=batch_size
-    )
-    estimated = count_votes(
-        model, images, names, n=n_estimate, stage="estimate", seed=seed, precision=precision, batch_size=batch_size
-    )
+    models = model.localise(images)
+    how: dict[str, Any] = {"seed": seed, "precision": precision, "batch_size": batch_size}
+    selected = _votes(models, images, names, n=n_select, stage="select", **how)
+    estimated = _votes(models, images, names, n=n_estimate, stage="estimate", **how)
     certificates = [
         conclude(
-            model, select_counts, counts, norm=norm, dim=dim, alpha=alpha, bound=bound,
+            local, select_counts, counts, norm=norm, dim=dim, alpha=alpha, bound=bound,
             seed=seed, index=index, precision=precision,
         )
-        for select_counts, counts, index in zip(selected, estimated, names, strict=True)
+        for local, select_counts, counts, index in zip(models, selected, estimated, names, strict=True)
     ]  # fmt: skip
     return certificates if x.ndim == 4 else certificates[0]
 
@@ -137,9 +137,8 @@ def predict(
     if 2 * 0.5**n > alpha:
         raise ValueError(f"n={n} draws cannot tell two classes apart at alpha={alpha} even if all votes agree")
     names = _names(images, indices)
-    votes = count_votes(
-        model, images, names, n=n, stage="estimate", seed=seed, precision=precision, batch_size=batch_size
-    )
+    how: dict[str, Any] = {"seed": seed, "precision": precision, "batch_size": batch_size}
+    votes = _votes(model.localise(images), images, names, n=n, stage="estimate", **how)
     predictions = []
     for counts, index in zip(votes, names, strict=True):
         runner_up, leader = np.argsort(counts, kind="stable")[-2:]
@@ -162,3 +161,14 @@ def _names(images: Batch, indices: Sequence[int] | None) -> list[int]:
     if len(names) != len(images) or len(set(names)) != len(names):
         raise ValueError(f"need one distinct index for each of the {len(images)} images, got {names}")
     return names
+
+
+def _votes(models: Sequence[SmoothedClassifier], images: Batch, names: Sequence[int], **how: Any) -> np.ndarray:
+    """The votes of every image under its own model; neighbours that share one are drawn for together."""
+    counts: list[np.ndarray] = []
+    start = 0
+    for _, run in groupby(models, key=id):
+        part = slice(start, start + len(list(run)))
+        counts.append(count_votes(models[start], images[part], names[part], **how))
+        start = part.stop
+    return np.concatenate(counts)

@@ -29,6 +29,12 @@ class Benchmark(ABC):
     def train_batches(self, epoch: int, *, seed: int, batch_size: int, start: int = 0) -> Iterator[Labelled]:
         """The batches of one epoch from number start on, a pure function of (seed, epoch, batch_size)."""
 
+    def references(self) -> Float[Tensor, "n c h w"]:
+        """Fixed training inputs that stand for the training set: one epoch's, seeded by the benchmark alone."""
+        return torch.cat(
+            [images for images, _ in self.train_batches(0, seed=0, batch_size=min(100, self.train_size()))]
+        )
+
     @abstractmethod
     def train_size(self) -> int:
         """How many images an epoch has."""

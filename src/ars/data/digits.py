@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from ars.data.benchmark import Benchmark, Labelled, Split
@@ -45,6 +45,12 @@ class DigitsOnPhotographs(Benchmark):
     def to(self, device: torch.device) -> "DigitsOnPhotographs":
         """The same benchmark with its tensors on the device."""
         return DigitsOnPhotographs(seed=self.seed, passes=self.passes, device=device)
+
+    def references(self) -> Float[Tensor, "n c h w"]:
+        """Every training digit once, on a crop and at a place of its own."""
+        once = torch.arange(self.train_size() // self.passes)
+        places = torch.randint(2**62, (len(once), 4), generator=_generator(self.seed, 1797))
+        return self._compose("train", once, places)[0]
 
     def train_size(self) -> int:
         """Training digits times passes."""

@@ -6,7 +6,8 @@ from torch import nn
 from ars.data.benchmark import Benchmark
 from ars.data.digits import DigitsOnPhotographs
 from ars.experiments.recipe import Recipe
-from ars.methods import adaptive, cohen, static_mask
+from ars.methods import adaptive, cohen, static_mask, sukenik, unicr
+from ars.methods.unicr import paper_beta
 from ars.models import Normalize, StaticMask, UNet, cifar_resnet, resnet50, small_cnn
 from ars.smoothing import SmoothedClassifier
 
@@ -31,6 +32,10 @@ def _method(recipe: Recipe, benchmark: Benchmark) -> SmoothedClassifier:
         return cohen(classifier, sigma=recipe.sigma)
     if recipe.method == "static_mask":
         return static_mask(classifier, StaticMask(height, width), sigma=recipe.sigma)
+    if recipe.method == "unicr":
+        return unicr(classifier, sigma=recipe.sigma, beta=recipe.beta or paper_beta(height, recipe.sigma))
+    if recipe.method == "sukenik":
+        return sukenik(classifier, benchmark.references(), sigma=recipe.sigma)
     mask = UNet(width=recipe.mask.width, in_channels=channels)
     return adaptive(classifier, mask, sigma=recipe.sigma, share=recipe.share)
 

@@ -13,7 +13,7 @@ from ars.certification.bounds import Bound, check_alpha
 from ars.theory import Norm
 from ars.training.settings import TrainSettings
 
-Method = Literal["adaptive", "cohen", "static_mask"]
+Method = Literal["adaptive", "cohen", "static_mask", "unicr", "sukenik"]
 
 
 class RecipeError(ValueError):
@@ -98,9 +98,10 @@ class Recipe:
     """Everything that decides a result.
 
     Args:
-        method: adaptive (ARS), cohen or static_mask.
+        method: adaptive (ARS), cohen, static_mask, unicr or sukenik.
         sigma: the noise budget, in pixel units where an image lies in [0, 1].
         share: share of the budget that the adaptive method's first step gets.
+        beta: shape of unicr's noise; null is the paper's for the image size and sigma.
         seed: of initialisation, training data order and training noise.
         data: the benchmark.
         classifier: the base classifier.
@@ -112,6 +113,7 @@ class Recipe:
     method: Method = "adaptive"
     sigma: float = 0.75
     share: float = 0.5
+    beta: float | None = None
     seed: int = 0
     data: Data = field(default_factory=Data)
     classifier: Classifier = field(default_factory=Classifier)
@@ -157,7 +159,7 @@ def recipe_keys(part: Any, prefix: str = "") -> Iterator[str]:
     """Every key of a recipe by its dotted name.
 
     >>> list(recipe_keys(Recipe()))[:4]
-    ['method', 'sigma', 'share', 'seed']
+    ['method', 'sigma', 'share', 'beta']
     """
     for key in fields(part):
         value = getattr(part, key.name)

@@ -3,5 +3,7 @@
 from ars.methods.adaptive import adaptive
 from ars.methods.cohen import cohen
 from ars.methods.static_mask import static_mask
+from ars.methods.sukenik import sukenik
+from ars.methods.unicr import unicr
 
-__all__ = ["adaptive", "cohen", "static_mask"]
+__all__ = ["adaptive", "cohen", "static_mask", "sukenik", "unicr"]

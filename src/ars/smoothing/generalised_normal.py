@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ars.smoothing.gaussian import check_sigma
-from ars.smoothing.mechanism import Generators, Images, Release, Step, draw_like, normal_like
+from ars.smoothing.mechanism import SCALE_ERROR, Generators, Images, Release, Step, draw_like, normal_like
 from ars.theory import Ball, Norm, TradeOff, UnsupportedThreat
 from ars.theory.composition import repeat
 from ars.theory.generalised_normal import GeneralisedNormal as GeneralisedNormalTradeOff
@@ -36,8 +36,8 @@ class GeneralisedNormal(Step):
     def release(self, x: Images, past: Sequence[Release], generator: Generators) -> Release:
         """Sample X + z."""
         one = torch.ones((1, 1, 1, 1), device=x.device)
-        noise = self.sigma * generalised_normal_like(x, self.beta, generator)
-        return Release(x.float() + noise, weight=one, std=self.sigma * one)
+        std = self.sigma * (1 + SCALE_ERROR) * one
+        return Release(x.float() + std * generalised_normal_like(x, self.beta, generator), weight=one, std=std)
 
     def guarantee(self, ball: Ball) -> TradeOff:
         """The d-fold product of one coordinate's trade-off function at |e_i| = r, for Linf; G_mu for beta = 2."""

@@ -1,0 +1,23 @@
+"""Sukenik et al. (2022): Gaussian noise whose level sigma(x) grows with the distance from the training images."""
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from ars.smoothing.local_gaussian import InputDependentClassifier
+from ars.smoothing.nearest_noise import NearestNoise, mean_distance
+
+RATE, NEIGHBOURS = 0.01, 20
+# How many training images calibrate the centre m and the training noise; the mean of D moves little beyond.
+CALIBRATION_IMAGES = 500
+
+
+def sukenik(classifier: nn.Module, references: Float[Tensor, "n c h w"], *, sigma: float) -> InputDependentClassifier:
+    """sigma(x) = sigma exp(rate (D(x) - m)), D the mean distance to the 20 nearest references, m their own mean of D.
+
+    Trained with constant noise of the mean sigma(x); at each test image the votes are drawn, and the radius is stated,
+    at that image's own sigma(x).
+    """
+    every = max(1, len(references) // CALIBRATION_IMAGES)
+    distance = mean_distance(references[::every], references, NEIGHBOURS, skip_nearest=True)
+    noise = NearestNoise(references, sigma=sigma, centre=distance.mean().item(), rate=RATE, neighbours=NEIGHBOURS)
+    return InputDependentClassifier(noise, classifier, train_sigma=noise.of_distance(distance).mean().item())
