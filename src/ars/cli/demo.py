@@ -16,6 +16,7 @@ Train each method at the same noise level on the embedded benchmark (digits on p
 an interrupted demo goes on where it was.
 
   ars demo
+  ars demo --methods all
   ars demo --out runs/demo-1.0 --sigma 1.0 --seed 1
 """
 METHODS: tuple[Method, ...] = ("cohen", "static_mask", "adaptive")
@@ -27,7 +28,14 @@ def add_to(commands: Subparsers) -> None:
     """Add the command."""
     parser = add_command(commands, "demo", run, summary="see it work, in minutes", teach=TEACH)
     parser.add_argument("--out", type=Path, default=Path("runs/demo"), metavar="DIR", help="where everything goes")
-    parser.add_argument("--methods", nargs="+", choices=get_args(Method), default=METHODS, metavar="METHOD")
+    parser.add_argument(
+        "--methods",
+        nargs="+",
+        choices=("all", *get_args(Method)),
+        default=METHODS,
+        metavar="METHOD",
+        help=f"all, or any of {', '.join(get_args(Method))} (default: {' '.join(METHODS)})",
+    )
     parser.add_argument("--sigma", type=float, default=Recipe().sigma, help="the noise level of all methods")
     parser.add_argument("--seed", type=int, default=Recipe().seed, help="of training")
     add_device(parser)
@@ -47,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
     from ars.report import write_report
 
     folders = []
-    for method in options.methods:
+    for method in get_args(Method) if "all" in options.methods else options.methods:
         recipe = demo_recipe(method, sigma=options.sigma, seed=options.seed)
         folder = options.out / method
         train_with_progress(recipe, folder, options.device)

@@ -65,8 +65,8 @@ def train_with_progress(recipe: Recipe, folder: Path, device_name: str) -> None:
         def report(at: loop.Progress) -> None:
             bar.update(
                 task,
-                description=f"{folder}: epoch {at.epoch}/{at.epochs}, loss {at.loss:.3f}, validation "
-                f"{at.validation_accuracy:.1%}, mask {at.mean_square_mask:.2f}, {at.images_a_second:,.0f} images/s",
+                description=f"{folder}: loss {at.loss:.2f}, validation {at.validation_accuracy:.0%}, "
+                f"mask {at.mean_square_mask:.2f}, {at.images_a_second:,.0f}/s",
             )
 
         try:

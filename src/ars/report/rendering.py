@@ -19,6 +19,12 @@ def headers(block: Block) -> list[str]:
     return ["method", "standard", *certified, average, "abstained", "seeds", "n", "s/image"]
 
 
+def short_headers(block: Block) -> list[str]:
+    """The column names for a terminal of 80 columns; the unit of the radii stands in the title."""
+    certified = [f"r≥{radius:g}" for radius in block.radii]
+    return ["method", "acc %", *certified, "avg r", "abst.", "seeds", "n", "s/img"]
+
+
 def cells(row: Row) -> list[str]:
     """The texts of a row: percentages, the average radius cut and never rounded up, (std over seeds)."""
     return [
@@ -63,11 +69,12 @@ def to_rich(table: Table) -> "RenderableType":
 
     parts: list[RichTable] = []
     for block in table.blocks:
-        title = escape(f"{block.section.heading}, {block.caption}")
+        unit = unit_name(block.norm)
+        title = escape(f"{block.section.heading}, {block.caption}" + (f"; r in 1{unit}" if unit else ""))
         look = "bold" if block.headline else "dim"
         part = RichTable(title=title, title_style=look, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-        for position, header in enumerate(headers(block)):
-            part.add_column(escape(header), justify="right" if position else "left", no_wrap=position == 0)
+        for position, header in enumerate(short_headers(block)):
+            part.add_column(escape(header), justify="right" if position else "left", no_wrap=True)
         for row in block.rows:
             part.add_row(*map(escape, cells(row)))
         parts.append(part)
