@@ -78,6 +78,6 @@ def reflect_conv(in_channels: int, out_channels: int, *, stride: int = 1) -> nn.
     return nn.Conv2d(in_channels, out_channels, 3, stride, padding=1, padding_mode="reflect", bias=False)
 
 
-def upsample(conv1x1: nn.Module, x: Float[Tensor, "b c h w"]) -> Float[Tensor, "b half 2h 2w"]:
+def upsample(conv1x1: nn.Module, x: Float[Tensor, "b c h w"]) -> Float[Tensor, "b half 2*h 2*w"]:
     """conv1x1(nearest upsampling of x); the two commute, and on the small map the convolution costs a quarter."""
     return F.interpolate(conv1x1(x), scale_factor=2, mode="nearest")

@@ -11,6 +11,7 @@ from scipy.special import log_ndtr, ndtr, ndtri
 from ars.theory.rounding import ERROR, down
 
 
+@runtime_checkable
 class TradeOff(Protocol):
     """A lower bound f on the type II error at each level; convex, decreasing, f(a) <= 1 - a."""
 
