@@ -22,7 +22,9 @@ class Stage(nn.Module):
         super().__init__()
         convs = [weights(getattr(block, name)) for block in blocks for name in ("conv1", "conv2")]
         self.tiling = tiling
-        self.register_buffer("weight", torch.stack([banded(w, tall=tiling.tall, wide=tiling.wide) for w, _ in convs]))
+        # flat, because a module that is moved to channels-last reorders every buffer of four dimensions
+        matrices = [banded(w, tall=tiling.tall, wide=tiling.wide).flatten() for w, _ in convs]
+        self.register_buffer("weight", torch.stack(matrices))
         self.register_buffer("bias", torch.stack([b for _, b in convs]))
         self._scratch: dict[torch.Size, object] = {}
 

@@ -130,9 +130,10 @@ class Scratch:
 def run_stage(x: Tensor, weight: Tensor, bias: Tensor, scratch: Scratch, tiling: Tiling) -> Tensor:
     """Blocks of a stage on x [images, channels, height, width], channels-last, bf16 on a GPU; the result is laid out alike.
 
-    weight [2 blocks, taps, k, n] as layout.banded makes it, bias [2 blocks, channels], in its type.
+    weight [2 blocks, taps * k * n] as layout.banded makes it, bias [2 blocks, channels], in its type.
     """
     images, channels, height, width = x.shape
+    x = x.contiguous(memory_format=torch.channels_last)
     out = torch.empty_like(x, memory_format=torch.channels_last)
     grid = (min(scratch.programs, -(-images // tiling.group)),)
     stage_kernel[grid](
