@@ -124,7 +124,14 @@ def main() -> None:
                 precision = "bfloat16" if variant == "autocast" else "float32"
                 per_draw, total = timed(
                     lambda n: count_votes(
-                        run_model, image, [0], n=n, stage="estimate", seed=0, precision=precision, batch_size=batch  # noqa: B023
+                        run_model,
+                        image,
+                        [0],
+                        n=n,
+                        stage="estimate",
+                        seed=0,
+                        precision=precision,
+                        batch_size=batch,  # noqa: B023
                     ),
                     draws,
                     options.seconds,

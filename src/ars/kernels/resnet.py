@@ -50,9 +50,7 @@ def fuse_stages(network: CifarResNet, tilings: Sequence[Tiling]) -> nn.Module:
     return network
 
 
-def reference_stage(
-    x: Float[Tensor, "b c h w"], convs: Sequence[tuple[Tensor, Tensor]]
-) -> Float[Tensor, "b c h w"]:
+def reference_stage(x: Float[Tensor, "b c h w"], convs: Sequence[tuple[Tensor, Tensor]]) -> Float[Tensor, "b c h w"]:
     """What a stage computes, by torch."""
     for (w1, b1), (w2, b2) in zip(convs[::2], convs[1::2], strict=True):
         x = F.relu(x + F.conv2d(F.relu(F.conv2d(x, w1, b1, padding=1)), w2, b2, padding=1))
