@@ -2,8 +2,11 @@
 
     PYTHONPATH=src python3 benchmarks/certify.py --out certify.json
 
-The reference is eager float32 without TF32, batches of 100, one image at a time, counts fetched after each batch.
-Seconds an image are those of N = 50,000 draws, scaled up from the draws that were timed.
+The reference is eager float32 without TF32, batches of 100, one image at a time, counts fetched after each batch. The
+engine is count_votes as certify calls it, in bf16. Seconds an image are those of N = 50,000 draws, scaled up from the
+draws that were timed; preparing and compiling are timed apart. Fractions of the peak count the networks' arithmetic
+as trained; fractions of the copy bandwidth count each convolution's input and output once in bf16, so that they
+exceed 1 where fused layers leave their activations on chip.
 """
 
 import argparse
@@ -17,21 +20,22 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
 
+from ars.certification import engine
 from ars.certification.sampling import count_votes
-from ars.kernels.fold import fold
 from ars.methods import adaptive, cohen
 from ars.models import Normalize, UNet, cifar_resnet, resnet50, small_cnn
 from ars.smoothing import SmoothedClassifier
 
 N = 50_000
 CASES = {
-    "RS k=32": (32, lambda: cifar_resnet(110, 10), None),
-    "ARS k=32": (32, lambda: cifar_resnet(110, 10), 32),
-    "ARS k=64": (64, lambda: cifar_resnet(110, 10), 32),
-    "ARS k=96": (96, lambda: cifar_resnet(110, 10), 32),
-    "ARS 224": (224, lambda: resnet50(1000), 16),
-    "embedded": (24, lambda: small_cnn(10, width=16), 8),
+    "RS, ResNet-110, k = 32": (32, lambda: cifar_resnet(110, 10), None),
+    "ARS, ResNet-110, k = 32": (32, lambda: cifar_resnet(110, 10), 32),
+    "ARS, ResNet-110, k = 64": (64, lambda: cifar_resnet(110, 10), 32),
+    "ARS, ResNet-110, k = 96": (96, lambda: cifar_resnet(110, 10), 32),
+    "ARS, ResNet-50, 224": (224, lambda: resnet50(1000), 16),
+    "ARS, embedded, k = 24": (24, lambda: small_cnn(10, width=16), 8),
 }
 
 
@@ -49,8 +53,7 @@ def build(case: str, device: torch.device) -> tuple[SmoothedClassifier, Tensor]:
         if isinstance(module, nn.BatchNorm2d):
             module.momentum = None
     with torch.no_grad():
-        generator = torch.Generator(device).manual_seed(0)
-        model.train()(image.expand(16, -1, -1, -1), generator)
+        model.train()(image.expand(16, -1, -1, -1), torch.Generator(device).manual_seed(0))
     return model.eval(), image
 
 
@@ -64,89 +67,117 @@ def reference(model: SmoothedClassifier, image: Tensor, draws: int) -> np.ndarra
     return counts
 
 
-class Half(nn.Module):
-    def __init__(self, network: nn.Module, kind: str) -> None:
-        super().__init__()
-        self.network = fold(network).bfloat16().to(memory_format=torch.channels_last)
-        if kind == "compiled":
-            self.network = torch.compile(self.network)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.network(x.to(torch.bfloat16, memory_format=torch.channels_last)).float()
+def packed(model: SmoothedClassifier, image: Tensor, draws: int) -> np.ndarray:
+    return count_votes(model, image, [0], n=draws, stage="estimate", seed=0, precision="bfloat16")
 
 
-def halved(model: SmoothedClassifier, kind: str) -> SmoothedClassifier:
-    from copy import deepcopy
-
-    model = deepcopy(model)
-    model.classifier[1] = Half(model.classifier[1], kind)
-    for step in model.mechanism.steps:
-        if hasattr(step, "mask"):
-            step.mask = Half(step.mask, kind)
-    return model
-
-
-def timed(run: Callable[[int], object], draws: int, budget: float) -> tuple[float, int]:
-    """Seconds a draw, over as many draws as the budget allows."""
+def timed(run: Callable[[int], object], draws: int, budget: float) -> tuple[float, float]:
+    """Seconds a draw over as many draws as the budget allows, and seconds of the first call."""
+    start = time.perf_counter()
     run(draws)
+    first = time.perf_counter() - start
     total, spent = 0, 0.0
     while spent < budget:
         start = time.perf_counter()
         run(draws)
         spent += time.perf_counter() - start
         total += draws
-    return spent / total, total
+    return spent / total, first
+
+
+@torch.inference_mode()
+def work(model: SmoothedClassifier, image: Tensor) -> tuple[float, float]:
+    """Operations of a draw, and the bytes that its convolutions read and write in bf16."""
+    moved = 0
+
+    def count(_: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        nonlocal moved
+        moved += 2 * (inputs[0].numel() + output.numel())
+
+    hooks = [m.register_forward_hook(count) for m in model.modules() if isinstance(m, nn.Conv2d)]
+    with FlopCounterMode(display=False) as counter:
+        model(image, torch.Generator(image.device).manual_seed(0))
+    for hook in hooks:
+        hook.remove()
+    return float(counter.get_total_flops()), float(moved)
+
+
+def ceilings(device: torch.device) -> dict[str, float]:
+    """Measured bf16 operations a second of a large product, and bytes a second of a large copy."""
+    size, length = (8192, 2**30) if device.type == "cuda" else (1024, 2**26)
+    a, b = (torch.randn(size, size, device=device).bfloat16() for _ in range(2))
+    source = torch.randn(length // 4, device=device)
+    target = torch.empty_like(source)
+
+    def seconds(call: Callable[[], object]) -> float:
+        times = []
+        for _ in range(10):
+            start = time.perf_counter()
+            call()
+            if device.type == "cuda":
+                torch.cuda.synchronize()
+            times.append(time.perf_counter() - start)
+        return sorted(times)[5]
+
+    return {"flops": 2 * size**3 / seconds(lambda: a @ b), "bytes": 2 * length / seconds(lambda: target.copy_(source))}
+
+
+def table(rows: list[dict[str, object]]) -> str:
+    lines = ["| | reference, s an image | engine, s an image | ratio | of bf16 peak | of copy bandwidth |"]
+    lines.append("|---|---|---|---|---|---|")
+    for row in rows:
+        lines.append(
+            "| {case} | {reference_s:.2f} | {engine_s:.3f} | {ratio:.1f} | {of_peak:.2f} | {of_bandwidth:.2f} |".format(
+                **row
+            )
+        )
+    return "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=Path, help="the JSON file; the table goes beside it as .md")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--only", nargs="+", choices=CASES)
-    parser.add_argument("--seconds", type=float, default=2.0, help="time a variant for about this long")
-    parser.add_argument("--variants", nargs="+", default=["reference", "autocast", "folded", "compiled"])
+    parser.add_argument("--seconds", type=float, default=2.0, help="time each side for about this long")
+    parser.add_argument("--profile", action="store_true", help="print where the engine's device time goes")
     options = parser.parse_args()
     device = torch.device(options.device)
-    cases = options.only or ([c for c in CASES if c != "embedded"] if device.type == "cuda" else ["embedded"])
-    rows = []
+    gpu = device.type == "cuda"
+    cases = options.only or [case for case in CASES if ("embedded" in case) != gpu]
+    engine.COMPILE_AFTER = 0  # as in a run of many images
+    top = ceilings(device)
+    rows: list[dict[str, object]] = []
     for case in cases:
         model, image = build(case, device)
-        draws = max(1000, 20_000 * 1024 // image[0, 0].numel() // 1000 * 1000) if device.type == "cuda" else 2000
-        batch = draws // 2
-        base = None
-        for variant in options.variants:
-            start = time.perf_counter()
-            if variant == "reference":
-                per_draw, total = timed(lambda n: reference(model, image, n), 1000, options.seconds)  # noqa: B023
-                base = per_draw
-            else:
-                run_model = model if variant == "autocast" else halved(model, variant)
-                precision = "bfloat16" if variant == "autocast" else "float32"
-                per_draw, total = timed(
-                    lambda n: count_votes(
-                        run_model,
-                        image,
-                        [0],
-                        n=n,
-                        stage="estimate",
-                        seed=0,
-                        precision=precision,
-                        batch_size=batch,  # noqa: B023
-                    ),
-                    draws,
-                    options.seconds,
-                )
-            row = {
-                "case": case, "variant": variant, "draws_a_second": round(1 / per_draw), "timed_draws": total,
-                "seconds_an_image": round(per_draw * N, 3), "ratio": round(base / per_draw, 1) if base else None,
-                "wall_s": round(time.perf_counter() - start, 1),
-            }  # fmt: skip
-            rows.append(row)
-            print("  ".join(f"{key}={value}" for key, value in row.items()), flush=True)
-    machine = torch.cuda.get_device_name() if device.type == "cuda" else platform.processor()
-    record = {"machine": machine, "torch": torch.__version__, "command": sys.argv, "n": N, "rows": rows}
+        flops, moved = work(model, image)
+        slow, _ = timed(lambda n: reference(model, image, n), 1000, options.seconds)  # noqa: B023
+        if gpu:
+            torch.cuda.reset_peak_memory_stats()
+        fast, first = timed(lambda n: packed(model, image, n), N if gpu else 5000, options.seconds)  # noqa: B023
+        rows.append(
+            {
+                "case": case, "reference_s": slow * N, "engine_s": fast * N, "ratio": slow / fast,
+                "draws_a_second": round(1 / fast), "reference_draws_a_second": round(1 / slow),
+                "first_call_s": first, "of_peak": flops / fast / top["flops"],
+                "of_bandwidth": moved / fast / top["bytes"], "gflop_a_draw": flops / 1e9, "mb_a_draw": moved / 1e6,
+                "peak_gb": torch.cuda.max_memory_allocated() / 1e9 if gpu else None,
+            }
+        )  # fmt: skip
+        print("  ".join(f"{k}={round(v, 4) if isinstance(v, float) else v}" for k, v in rows[-1].items()), flush=True)
+        if options.profile and gpu:
+            with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiler:
+                packed(model, image, N // 2)
+            print(profiler.key_averages().table(sort_by="cuda_time_total", row_limit=20, max_name_column_width=60))
+    record = {
+        "machine": torch.cuda.get_device_name() if gpu else f"{platform.machine()}, {torch.get_num_threads()} threads",
+        "torch": torch.__version__, "python": platform.python_version(), "command": sys.argv, "n": N,
+        "ceilings": top, "rows": rows,
+    }  # fmt: skip
+    print(table(rows))
     if options.out:
         options.out.write_text(json.dumps(record, indent=1))
+        options.out.with_suffix(".md").write_text(table(rows) + "\n")
 
 
 if __name__ == "__main__":

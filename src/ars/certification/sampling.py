@@ -5,18 +5,23 @@ block). A device batch holds whole blocks, so the noise that an image sees depen
 order, nor what else is in the batch. The draws of a block are independent of each other and of every other block.
 """
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import lru_cache
 from typing import Literal, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from ars.certification.engine import prepare
 from ars.smoothing import SmoothedClassifier
+from ars.smoothing.masked import masks_checked_at_the_end
 from ars.smoothing.mechanism import Images
 
 BLOCK = 100
+# draws of so many pixels fill a GPU and take some 8 GB on it
+PIXELS = 2**24
 Stage = Literal["select", "estimate"]
 Precision = Literal["float32", "bfloat16"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
@@ -27,9 +32,15 @@ def block_seed(seed: int, index: int, stage: Stage, block: int) -> int:
 
     torch's CPU generator reads the low 32 bits only, so blocks are counted up there from a hashed start.
     """
-    start, high = np.random.SeedSequence([seed, index]).generate_state(2, np.uint32).tolist()
+    start, high = _hashed(seed, index)
     low = (start + 2 * block + (stage == "estimate")) % 2**32
     return int((high % 2**31) << 32 | low)
+
+
+@lru_cache(maxsize=1024)
+def _hashed(seed: int, index: int) -> tuple[int, int]:
+    start, high = np.random.SeedSequence([seed, index]).generate_state(2, np.uint32).tolist()
+    return int(start), int(high)
 
 
 def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[object]:
@@ -51,45 +62,90 @@ def count_votes(
     stage: Stage,
     seed: int,
     precision: Precision = "float32",
-    batch_size: int = 1000,
+    batch_size: int | None = None,
 ) -> np.ndarray:
-    """Votes [images, classes] of n independent draws for each image, in eval mode."""
+    """Votes [images, classes] of n independent draws for each image, in eval mode.
+
+    batch_size, by default what suits the device, is halved for as long as it takes more memory than there is.
+    """
     if seed < 0 or min(indices) < 0:
         raise ValueError(f"seed and image indices must be at least 0, got seed={seed}, index={min(indices)}")
     if n < 1:
         raise ValueError(f"n must be at least 1, got {n}")
     blocks = -(-n // BLOCK)
-    work = [(position, block) for position in range(len(images)) for block in range(blocks)]
+    size = max(1, (batch_size or suitable_batch(images)) // BLOCK)
     counts: Tensor | None = None
-    flags = [(module, module.training) for module in model.modules()]  # a frozen part may be in eval mode already
-    model.eval()
-    try:
-        for group in _batches(work, max(1, batch_size // BLOCK)):
-            positions = torch.tensor([position for position, _ in group], device=images.device)
-            generators = [
-                torch.Generator(images.device).manual_seed(block_seed(seed, indices[position], stage, block))
-                for position, block in group
-            ]
-            x = images[positions].repeat_interleave(BLOCK, dim=0)
-            with autocast(images.device, precision):
-                logits = model(x, generators)
-            if logits.ndim != 2 or logits.shape[1] < 2:
-                raise ValueError(
-                    f"the classifier must give [b, classes] logits of two or more classes, got {list(logits.shape)}"
-                )
+    done = 0
+    # on a CPU nothing waits, and a bad mask had better stop the first batch
+    checks = nullcontext() if images.device.type == "cpu" else masks_checked_at_the_end()
+    with evaluating(model), checks, autocast(images.device, precision):
+        ready = model if precision == "float32" else prepare(model, images)
+        while done < len(images) * blocks:
+            group = [divmod(block, blocks) for block in range(done, min(done + size, len(images) * blocks))]
+            try:
+                logits = _logits(ready, images, group, [(seed, indices[position], stage) for position, _ in group])
+            except torch.OutOfMemoryError:
+                if len(group) == 1:
+                    raise
+                size = len(group) // 2  # nothing of this group was counted: its draws are made again, the same ones
+                continue
             if counts is None:
                 counts = torch.zeros((len(images), logits.shape[-1]), dtype=torch.int64, device=images.device)
             # the last block of an image may be longer than what is left of n
-            kept = [min(BLOCK, n - block * BLOCK) for _, block in group]
-            valid = torch.arange(BLOCK, device=images.device) < torch.tensor(kept, device=images.device)[:, None]
-            ballots = positions.repeat_interleave(BLOCK) * counts.shape[1] + logits.argmax(dim=-1)
-            counts.view(-1).index_add_(0, ballots, valid.view(-1).long())
-    finally:
-        for module, training in flags:
-            module.training = training
+            ballots = [(position, min(BLOCK, n - block * BLOCK)) for position, block in group]
+            _count(counts, logits, _send(ballots, images.device))
+            done += len(group)
     assert counts is not None
     return counts.cpu().numpy()
 
 
-def _batches(work: Sequence[tuple[int, int]], size: int) -> list[Sequence[tuple[int, int]]]:
-    return [work[start : start + size] for start in range(0, len(work), size)]
+def suitable_batch(images: Images) -> int:
+    """How many draws of these images to make at once."""
+    if images.device.type == "cpu":
+        return 1000
+    return max(BLOCK, PIXELS // images[0, 0].numel())
+
+
+@contextmanager
+def evaluating(model: SmoothedClassifier) -> Iterator[None]:
+    """Every module in eval mode, and back to its own mode afterwards: a frozen part may be in eval mode already."""
+    flags = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in flags:
+            module.training = training
+
+
+def _logits(
+    model: SmoothedClassifier,
+    images: Images,
+    group: Sequence[tuple[int, int]],
+    names: Sequence[tuple[int, int, Stage]],
+) -> Tensor:
+    """Logits [100 blocks, classes] of the blocks (position, block) of a group."""
+    generators = [
+        torch.Generator(images.device).manual_seed(block_seed(*name, block))
+        for name, (_, block) in zip(names, group, strict=True)
+    ]
+    positions = _send([position for position, _ in group], images.device)
+    logits = model(images[positions].repeat_interleave(BLOCK, dim=0), generators)
+    if logits.ndim != 2 or logits.shape[1] < 2:
+        raise ValueError(
+            f"the classifier must give [b, classes] logits of two or more classes, got {list(logits.shape)}"
+        )
+    return logits
+
+
+def _count(counts: Tensor, logits: Tensor, ballots: Tensor) -> None:
+    """Add the votes of blocks to the counts; ballots [blocks, 2] are their images and how many votes to keep."""
+    position, kept = ballots.unsqueeze(-1).unbind(1)
+    valid = torch.arange(BLOCK, device=counts.device) < kept
+    cells = position * counts.shape[1] + logits.argmax(dim=-1).view(-1, BLOCK)
+    counts.view(-1).index_add_(0, cells.view(-1), valid.view(-1).long())
+
+
+def _send(values: Sequence[object], device: torch.device) -> Tensor:
+    """Integers on the device; from pinned memory, because a copy from elsewhere may wait for the device."""
+    return torch.tensor(values, pin_memory=device.type == "cuda").to(device, non_blocking=True)

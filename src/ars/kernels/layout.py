@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn import functional as F
 
 
 @dataclass(frozen=True)
@@ -25,19 +26,44 @@ class Tiling:
         return height % self.tall == 0 and width % self.wide == 0
 
 
-def banded(weight: Float[Tensor, "o i 3 3"], *, tall: int, wide: int) -> Float[Tensor, "taps k n"]:
-    """The matrix from the (tall + 2) x (wide + 2) pixels around a patch to its tall x wide outputs.
+@dataclass(frozen=True)
+class ConvTile:
+    """How one convolution is cut: ``rows`` patches of tall x wide pixels by ``columns`` outputs a program.
+
+    ``depth`` channels are multiplied at a time; patches wider than a pixel take all of a pixel's channels.
+    """
+
+    tall: int
+    wide: int
+    rows: int
+    columns: int
+    depth: int
+    warps: int
+    stages: int
+
+    def depth_of(self, channels: int) -> int:
+        """How many of these channels a step of the product takes."""
+        return channels if self.wide > 1 else min(channels, self.depth)
+
+
+def banded(weight: Float[Tensor, "o i side side"], *, tall: int, wide: int) -> Float[Tensor, "taps k n"]:
+    """The matrix from the pixels around a patch, one more on each side for a 3x3 kernel, to its tall x wide outputs.
 
     Output pixel (p, q) reads input pixel (r, s) with weight[:, :, r - p, s - q] where that exists, else 0. A tap is a
     row r of input pixels for wide > 1, and one pixel (r, s) for wide = 1.
     """
-    outputs, inputs = weight.shape[:2]
-    matrix = weight.new_zeros(tall + 2, wide + 2, inputs, tall, wide, outputs)
+    outputs, inputs, side, _ = weight.shape
+    high, broad = tall + side - 1, wide + side - 1
+    matrix = weight.new_zeros(high, broad, inputs, tall, wide, outputs)
     for p in range(tall):
         for q in range(wide):
-            matrix[p : p + 3, q : q + 3, :, p, q, :] = weight.permute(2, 3, 1, 0)
-    taps = (tall + 2) * (wide + 2) if wide == 1 else tall + 2
-    return matrix.reshape(taps, -1, tall * wide * outputs)
+            matrix[p : p + side, q : q + side, :, p, q, :] = weight.permute(2, 3, 1, 0)
+    return matrix.reshape(high * broad if wide == 1 else high, -1, tall * wide * outputs)
+
+
+def widened(weight: Float[Tensor, "o i side side"], inputs: int) -> Float[Tensor, "o inputs side side"]:
+    """The same filter for maps that carry channels of zeros behind their own."""
+    return F.pad(weight, (0, 0, 0, 0, 0, inputs - weight.shape[1]))
 
 
 def programs(tiling: Tiling, device: torch.device) -> int:

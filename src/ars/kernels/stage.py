@@ -121,20 +121,19 @@ class Scratch:
     """The zero-bordered maps of a resident grid, made once and kept."""
 
     def __init__(self, tiling: Tiling, like: Tensor) -> None:
-        _, channels, height, width = like.shape
+        _, height, width, channels = like.shape
         self.programs = programs(tiling, like.device)
         shape = (self.programs, 2, tiling.group, height + 2, width + 2, channels)
         self.maps = torch.zeros(shape, dtype=like.dtype, device=like.device)
 
 
 def run_stage(x: Tensor, weight: Tensor, bias: Tensor, scratch: Scratch, tiling: Tiling) -> Tensor:
-    """Blocks of a stage on x [images, channels, height, width], channels-last, bf16 on a GPU; the result is laid out alike.
+    """Blocks of a stage on contiguous x [images, height, width, channels]; the result is laid out alike.
 
-    weight [2 blocks, taps * k * n] as layout.banded makes it, bias [2 blocks, channels], in its type.
+    weight [2 blocks, taps, k, n] as layout.banded makes it, in the type of x; bias [2 blocks, channels] in float32.
     """
-    images, channels, height, width = x.shape
-    x = x.contiguous(memory_format=torch.channels_last)
-    out = torch.empty_like(x, memory_format=torch.channels_last)
+    images, height, width, channels = x.shape
+    out = torch.empty_like(x)
     grid = (min(scratch.programs, -(-images // tiling.group)),)
     stage_kernel[grid](
         x, out, weight, bias, scratch.maps, images, len(weight) // 2,

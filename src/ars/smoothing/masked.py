@@ -1,6 +1,8 @@
 """M2: the masked Gaussian mechanism of Prop. 2.4."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import torch
 from torch import nn
@@ -14,6 +16,8 @@ from ars.theory.tradeoff import Gaussian as GaussianTradeOff
 
 # Below this the noise no longer shrinks with the mask: more noise is sound, and an all-zero mask divides nothing by 0.
 LEAST_RMS = 1e-3
+# Least and largest weights of masks that are still to be checked; None where they are checked at once.
+_PENDING: ContextVar[list[torch.Tensor] | None] = ContextVar("pending", default=None)
 
 
 class MaskedGaussian(Step):
@@ -67,6 +71,31 @@ def check_mask(weight: torch.Tensor, x: Images) -> None:
         )
     if weight.requires_grad or torch.compiler.is_compiling():
         return
-    low, high = (float(bound) for bound in torch.aminmax(weight))
+    bounds = torch.stack(torch.aminmax(weight))
+    pending = _PENDING.get()
+    if pending is None:
+        _check_range(bounds)
+    elif pending:
+        # minimum and maximum keep a NaN
+        pending[0] = torch.stack([torch.minimum(pending[0][0], bounds[0]), torch.maximum(pending[0][1], bounds[1])])
+    else:
+        pending.append(bounds)
+
+
+@contextmanager
+def masks_checked_at_the_end() -> Iterator[None]:
+    """Collect the range of all masks on the device and check it once, on leaving: no mask waits for the host."""
+    pending: list[torch.Tensor] = []
+    token = _PENDING.set(pending)
+    try:
+        yield
+    finally:
+        _PENDING.reset(token)
+    for bounds in pending:
+        _check_range(bounds)
+
+
+def _check_range(bounds: torch.Tensor) -> None:
+    low, high = bounds.tolist()
     if not (low >= 0 and high <= 1):  # NaN fails both
         raise ValueError(f"the mask must lie in [0, 1], got values from {low} to {high}; end it in a sigmoid")

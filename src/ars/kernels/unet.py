@@ -1,0 +1,59 @@
+"""The U-Net with one kernel a convolution: nothing is padded, upsampled or concatenated in memory."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from ars.kernels.fold import fold
+from ars.kernels.layers import Conv, channels_last, tile_for
+from ars.kernels.layout import ConvTile
+from ars.models.unet import UNet
+
+SLOPE = 0.01  # of nn.LeakyReLU
+
+
+class FusedUNet(nn.Module):
+    """A frozen U-Net of width 16, 32, ... with its convolutions as kernels in one dtype."""
+
+    def __init__(self, network: UNet, dtype: torch.dtype, tiles: dict[str, ConvTile] | None = None) -> None:
+        super().__init__()
+        folded = fold(network)
+        assert isinstance(folded, UNet)
+        self.dtype = dtype
+        chosen = tiles or {}
+
+        def fused(name: str, *, slope: float = SLOPE, split: int = 0, head: nn.Conv2d | None = None) -> Conv:
+            conv = folded.get_submodule(name)
+            assert isinstance(conv, nn.Conv2d)
+            return Conv(conv, dtype, slope=slope, tile=chosen.get(name) or tile_for(conv), split=split, head=head)
+
+        levels = range(len(folded.downs))
+        # a double convolution is [conv, norm, dropout, activation] twice
+        self.encoders = [(fused(f"encoders.{i}.0"), fused(f"encoders.{i}.4")) for i in levels]
+        self.downs = [fused(f"downs.{i}.0") for i in levels]
+        self.bottom = (fused("bottom.0"), fused("bottom.4"))
+        self.halvings = [fused(f"halvings.{i}", slope=1.0) for i in levels]
+        self.decoders = [
+            (
+                fused(f"decoders.{i}.0", split=self.halvings[i].outputs),
+                fused(f"decoders.{i}.4", head=folded.to_mask if i == 0 else None),
+            )
+            for i in levels
+        ]
+
+    def forward(self, released: Float[Tensor, "b c h w"]) -> Float[Tensor, "b 1 h w"]:
+        """One weight a pixel, in float32."""
+        x, skips = channels_last(released, self.dtype), []
+        for (one, two), down in zip(self.encoders, self.downs, strict=True):
+            skips.append(two(one(x)))
+            x = down(skips[-1])
+        x = self.bottom[1](self.bottom[0](x))
+        for halve, (one, two), skip in reversed(list(zip(self.halvings, self.decoders, skips, strict=True))):
+            x = two(one(halve(x), second=skip, up=2))
+        return x.unsqueeze(1)
+
+
+def can_fuse(network: UNet) -> bool:
+    """Whether every width is one that the kernels take."""
+    width = network.to_mask.in_channels
+    return width >= 16 and width & (width - 1) == 0 and network.encoders[0][0].in_channels <= 4  # type: ignore[index]
