@@ -54,6 +54,9 @@ def add_to(commands: Subparsers) -> None:
     parser.add_argument("--name", default="test", help="the records go to RUN/certify/NAME")
     parser.add_argument("--stages", type=int, default=0, metavar="N", help="save the pipeline's stages for N images")
     parser.add_argument("--shard-size", type=int, metavar="N", help="images a file of records (default: 10)")
+    parser.add_argument(
+        "--engine", choices=("local", "ray"), default="local", help="ray: on a Ray cluster, or all cores"
+    )
     parser.add_argument("--json", action="store_true", help="print a JSON summary")
     group = parser.add_argument_group("a model that was not trained here")
     group.add_argument("--model", metavar="PACKAGE:NAME", help="where to import the model from")
@@ -80,6 +83,7 @@ def run(options: argparse.Namespace) -> int:
         shard_size=options.shard_size,
         given=given,
         world=world,
+        engine=options.engine,
     )
     if world.rank == 0:
         _summarise(folder, options.name, as_json=options.json)
@@ -96,8 +100,11 @@ def certify_with_progress(
     shard_size: int | None = None,
     given: "Given | None" = None,
     world: World = World(),  # noqa: B008 (frozen)
+    engine: str = "local",
 ) -> None:
     """Certify with a live view of what is certified so far; of several ranks, the first shows it."""
+    if engine == "ray" and world.size > 1:
+        raise ValueError(f"--engine ray finds its own workers; start it once, not as {world.name}")
     from ars.experiments.certifying import certify_run
     from ars.experiments.device import choose_device
     from ars.experiments.stages import save_stages
@@ -106,10 +113,18 @@ def certify_with_progress(
     title = str(folder) if world.size == 1 else f"{folder} ({world.name})"
     view = live_view(title, norm=settings.norm, shown=world.rank == 0)
     with stoppable(NOTICE if world.rank == 0 else "") as stop, view as show:
-        certify_run(
-            folder, settings, device=device, name=name, shard_size=shard_size, given=given, world=world,
-            report=show, stop=stop,
-        )  # fmt: skip
+        if engine == "ray":
+            from ars.experiments.ray_engine import certify_with_ray
+
+            certify_with_ray(
+                folder, settings, device_name=device_name, name=name, shard_size=shard_size, given=given,
+                report=show, stop=stop,
+            )  # fmt: skip
+        else:
+            certify_run(
+                folder, settings, device=device, name=name, shard_size=shard_size, given=given, world=world,
+                report=show, stop=stop,
+            )  # fmt: skip
     if stages and world.rank == 0:
         save_stages(folder, settings, device=device, name=name, images=stages, given=given)
 

@@ -14,7 +14,7 @@ _OF_LAYOUT = {"examples", "every"}
 
 def records_folder(run: Path, name: str) -> Path:
     """Where the records of one certification of a run lie."""
-    if not name or Path(name).name != name:
+    if name in ("", "..") or Path(name).name != name:
         raise ValueError(f"--name must be a plain folder name, got {name!r}")
     return run / "certify" / name
 
