@@ -25,9 +25,14 @@ def live_view(title: str, *, norm: Norm, shown: bool = True) -> Iterator[Show]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
     from rich.progress import Progress as Bar
+    from rich.table import Column
 
-    columns = (TextColumn(title, markup=False), BarColumn(), MofNCompleteColumn(),
-               TextColumn("{task.description}", markup=False))  # fmt: skip
+    columns = (
+        TextColumn(title, markup=False),
+        BarColumn(bar_width=12),
+        MofNCompleteColumn(),
+        TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=False)),  # two lines if need be
+    )
     with Bar(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task("certifying", total=None)
         yield lambda at: bar.update(task, completed=at.done, total=at.total, description=describe(at, norm))
