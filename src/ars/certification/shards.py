@@ -37,10 +37,7 @@ class Layout:
 
     def __post_init__(self) -> None:
         if min(self.examples, self.every, self.shard_size) < 1:
-            raise ValueError(
-                "examples, every and shard_size must be at least 1, got "
-                f"{self.examples}, {self.every} and {self.shard_size}"
-            )
+            raise ValueError(f"examples, every and shard_size must be at least 1, got {self}")
 
     @property
     def indices(self) -> range:
