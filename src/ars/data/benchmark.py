@@ -2,13 +2,15 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 Split = Literal["validation", "test"]
+Part = Literal["train", "validation", "test"]
+PARTS: tuple[Part, ...] = ("train", "validation", "test")
 Labelled = tuple[Float[Tensor, "b c h w"], Int[Tensor, " b"]]
 
 
@@ -16,10 +18,10 @@ class Benchmark(ABC):
     """Images in [0, 1] with labels.
 
     A validation or test input is a pure function of (split, index, benchmark seed): the same image on every machine,
-    in every process, for every method and batch size.
+    in every process, for every method and batch size. Validation images are held out of the training set.
     """
 
-    title: ClassVar[str]
+    title: str
     """The name that stands beside every number."""
     class_names: Sequence[str]
     shape: tuple[int, int, int]
@@ -54,3 +56,8 @@ class Benchmark(ABC):
     @abstractmethod
     def to(self, device: torch.device) -> "Benchmark":
         """The same benchmark with its tensors on the device."""
+
+    def check_indices(self, split: Split, indices: Sequence[int]) -> None:
+        """Refuse indices that the split does not have."""
+        if not all(0 <= index < self.size(split) for index in indices):
+            raise ValueError(f"{self.title}: {split} indices run from 0 to {self.size(split) - 1}, got {list(indices)}")
