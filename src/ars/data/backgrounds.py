@@ -19,10 +19,9 @@ from ars.data.errors import DataError
 from ars.data.files import Files
 from ars.data.holding_out import held_out
 from ars.data.images import decode
-from ars.data.locations import cache_folders, cache_to_write, cached, find, locate
+from ars.data.locations import BACKGROUNDS, cache_folders, cache_to_write, cached, find, locate
 from ars.data.packs import SUFFIX, Pack, read_pack, write_pack
 
-NAMES = ("backgrounds", "backgrounds.zip", "bg96.zip", "bg96")
 FILTER = "Pillow bilinear, antialiased"
 HELD_OUT = 0.05
 FEWEST = 2  # one training background is held out for validation, so one alone leaves none
@@ -62,15 +61,15 @@ def load_backgrounds(given: str | None, side: int) -> Backgrounds:
 def _find_pack(given: str | None, side: int) -> Pack:
     if given is not None and given.endswith(SUFFIX):
         return read_pack(Path(given).expanduser())
-    if given is None and find(NAMES) is None:
-        stems = dict.fromkeys(Path(name).stem for name in NAMES)
+    if given is None and find(BACKGROUNDS) is None:
+        stems = dict.fromkeys(Path(name).stem for name in BACKGROUNDS)
         packs = [path for stem in stems for folder in cache_folders() for path in folder.glob(_pack_name(stem, side))]
         if len(packs) > 1:
             found = ", ".join(str(path) for path in packs)
             raise DataError(f"one pack of backgrounds at side {side} is expected, found {found}; give data.backgrounds")
         if packs:
             return read_pack(packs[0])
-    path = locate(given, NAMES, what="background images", key="data.backgrounds")
+    path = locate(given, BACKGROUNDS, what="background images", key="data.backgrounds")
     files = Files(path)
     names = files.images("train") + files.images("test")
     listing = files.digest(names)

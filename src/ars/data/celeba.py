@@ -21,10 +21,9 @@ from ars.data.draws import uniforms
 from ars.data.errors import DataError
 from ars.data.files import Files
 from ars.data.images import open_upright
-from ars.data.locations import locate
+from ars.data.locations import CELEBA, locate
 
 SHORT, SIDE, MARGIN = 240, 160, 10
-NAMES = ("celeba", "celeba.zip", "celeba_8k.zip", "celeba_8k")
 FEATURES = {
     "mouth": ("leftmouth", "rightmouth"),
     "eyes": ("lefteye", "righteye"),
@@ -79,7 +78,7 @@ def celeba(
     """The benchmark, from what the recipe or ARS_DATA names."""
     if feature not in FEATURES:
         raise DataError(f"data.feature must be one of {', '.join(FEATURES)}, got {feature!r}")
-    files = Files(locate(root, NAMES, what="the CelebA files", key="data.root"))
+    files = Files(locate(root, CELEBA, what="the CelebA files", key="data.root"))
     faces = read_faces(files, attribute)
     columns = [POINTS.index(point) for point in FEATURES[feature]]
     chosen: dict[Part, np.ndarray[Any, np.dtype[np.intp]]] = {

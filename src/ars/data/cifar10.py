@@ -11,8 +11,9 @@ from jaxtyping import Int, UInt8
 from torch import Tensor
 
 from ars.data.errors import DataError
+from ars.data.locations import CIFAR10
 
-FOLDER, PICKLED = "cifar-10-batches-bin", "cifar-10-batches-py"
+FOLDER, PICKLED = CIFAR10
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 SIDE = 32
 ROW = 1 + 3 * SIDE * SIDE

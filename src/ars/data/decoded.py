@@ -16,6 +16,7 @@ from ars.data.moments import Moments, kept_moments
 from ars.data.pasting import to_unit
 
 MOMENTS_BATCH, MOMENTS_BATCHES = 100, 20
+CHECKED_AT_ONCE = 32
 AT_ONCE = 64  # images that an example call decodes in the calling process before it is worth asking the workers
 
 
@@ -96,6 +97,18 @@ class DecodedImages(Benchmark):
         pool = self._pool if len(indices) > AT_ONCE else self._here
         images = torch.cat(list(pool.decode(queue))) if len(indices) else torch.empty(0, *self.shape, dtype=torch.uint8)
         return to_unit(images.to(self.device)), self._labels[split][list(indices)]
+
+    def check(self) -> int:
+        """Decode every image once; the first that cannot be shown is named in an error. How many there are."""
+        counts = {part: len(self._labels[part]) for part in PARTS}
+        queue = (
+            Request(part, range(at, min(at + CHECKED_AT_ONCE, count)), (0, 0))
+            for part, count in counts.items()
+            for at in range(0, count, CHECKED_AT_ONCE)
+        )
+        for _ in self._pool.decode(queue):
+            pass
+        return sum(counts.values())
 
     def moments(self) -> Moments:
         """Mean and standard deviation of each channel over training inputs, kept in the cache."""

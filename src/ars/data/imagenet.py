@@ -14,9 +14,8 @@ from ars.data.decoded import DecodedImages
 from ars.data.errors import DataError
 from ars.data.files import Files
 from ars.data.holding_out import part_of
-from ars.data.locations import locate
+from ars.data.locations import IMAGENET, locate
 
-NAMES = ("imagenet", "imagenet.zip", "ILSVRC2012", "imagenet_sample1000.zip", "imagenet_sample1000")
 SIDE, RESIZED, SMALLEST_BOX = 224, 256 / 224, 0.08
 HELD_OUT = 0.01
 LABEL_FILES = ("LOC_val_solution.csv", "val.txt", "val_labels.txt", "val_labels.csv")
@@ -32,7 +31,7 @@ def imagenet(
     device: torch.device | None = None,
 ) -> DecodedImages:
     """The benchmark, from what the recipe or ARS_DATA names."""
-    files = Files(locate(root, NAMES, what="the ImageNet folders", key="data.root"))
+    files = Files(locate(root, IMAGENET, what="the ImageNet folders", key="data.root"))
     if files.has("index.csv") and not files.folders():
         listings, class_names = _sample(files)
         title = f"ImageNet sample ({len(class_names):,} images, one a class: no accuracy claim)"

@@ -7,6 +7,11 @@ from pathlib import Path
 from ars.data.errors import DataError
 
 VARIABLE = "ARS_DATA"
+# What is looked for in the data folder, first come first served.
+CIFAR10 = ("cifar-10-batches-bin", "cifar-10-batches-py")
+BACKGROUNDS = ("backgrounds", "backgrounds.zip", "bg96.zip", "bg96")
+CELEBA = ("celeba", "celeba.zip", "celeba_8k.zip", "celeba_8k")
+IMAGENET = ("imagenet", "imagenet.zip", "ILSVRC2012", "imagenet_sample1000.zip", "imagenet_sample1000")
 
 
 def data_folder() -> Path | None:
