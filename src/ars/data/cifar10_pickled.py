@@ -15,6 +15,7 @@ from ars.data.cifar10 import PUBLISHED, ROW, Layout, check_rows
 from ars.data.errors import DataError
 
 # What may stand between the key "labels" and its last integer: marks, memo entries and the list itself.
+_INTEGERS = {"INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4"}
 _WITHIN_LIST = {"EMPTY_LIST", "MARK", "APPEND", "APPENDS", "PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE", "FRAME"}
 
 
@@ -25,12 +26,12 @@ def rows_of_pickle(path: Path, name: str, layout: Layout = PUBLISHED) -> bytes:
     in_labels = False
     try:
         for opcode, argument, _ in pickletools.genops(path.read_bytes()):
-            if isinstance(argument, str | bytes) and opcode.name not in _WITHIN_LIST:
+            if isinstance(argument, str | bytes | bytearray) and opcode.name not in _WITHIN_LIST:
                 in_labels = argument in ("labels", b"labels")
                 if len(argument) == layout.rows * (ROW - 1):
-                    pixels = argument.encode("latin-1") if isinstance(argument, str) else argument
-            elif in_labels and isinstance(argument, int) and opcode.name not in _WITHIN_LIST:
-                labels.append(argument)
+                    pixels = argument.encode("latin-1") if isinstance(argument, str) else bytes(argument)
+            elif in_labels and opcode.name in _INTEGERS:
+                labels.append(int(argument))
             elif opcode.name not in _WITHIN_LIST:
                 in_labels = False
     except (ValueError, OSError) as error:
