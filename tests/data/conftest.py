@@ -83,7 +83,9 @@ def write_classes(write_image):
     def write(root, classes=("cat", "dog"), count=6, size=(40, 30)):
         for label, name in enumerate(classes):
             for number in range(count):
-                write_image(root / name / f"{name}_{number}.JPEG", (size[0] + number, size[1]), seed=10 * label + number)
+                write_image(
+                    root / name / f"{name}_{number}.JPEG", (size[0] + number, size[1]), seed=10 * label + number
+                )
         return root
 
     return write

@@ -26,7 +26,9 @@ def test_a_batch_of_the_wrong_length_is_refused(tmp_path, write_cifar):
     layout = write_cifar(tmp_path)
     path = tmp_path / FOLDER / "data_batch_1.bin"
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(DataError, match=r"data_batch_1.bin has 15,364 bytes, expected are 5 rows of 3,073 .* 15,365; rem"):
+    with pytest.raises(
+        DataError, match=r"data_batch_1.bin has 15,364 bytes, expected are 5 rows of 3,073 .* 15,365; rem"
+    ):
         load_cifar10(tmp_path, layout)
 
 
@@ -57,7 +59,12 @@ def test_the_published_checksums_are_asked_for_by_default(tmp_path, write_cifar)
 
 def pickled(path, rows, protocol):
     table = np.frombuffer(rows, np.uint8).reshape(-1, ROW)
-    batch = {"batch_label": "a batch", "labels": table[:, 0].tolist(), "data": table[:, 1:].copy(), "filenames": ["labels"]}
+    batch = {
+        "batch_label": "a batch",
+        "labels": table[:, 0].tolist(),
+        "data": table[:, 1:].copy(),
+        "filenames": ["labels"],
+    }
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(pickle.dumps(batch, protocol=protocol))
     return path
