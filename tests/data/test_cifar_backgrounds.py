@@ -143,6 +143,15 @@ def test_moments_are_those_of_training_inputs_and_are_kept(make, monkeypatch):
     assert again.moments() == (mean, std)
 
 
+def test_references_are_training_inputs_as_bytes(make):
+    benchmark = make(40)
+    references = benchmark.references()
+    assert references.dtype == torch.uint8
+    [(images, _)] = benchmark.train_batches(0, seed=0, batch_size=benchmark.train_size())
+    assert torch.equal(references, (images * 255).round().to(torch.uint8))
+    assert torch.equal(references, make(40).references())
+
+
 def test_moments_are_exact():
     images = torch.from_numpy(np.random.default_rng(0).integers(256, size=(7, 3, 5, 4), dtype=np.uint8))
     mean, std = byte_moments([images[:3], images[3:]])

@@ -5,6 +5,12 @@ import pytest
 from ars.data.settings import KEYS, Data
 
 
+def test_what_resolves_to_the_same_is_equal():
+    assert Data("cifar_backgrounds") == Data("cifar_backgrounds", size=32) != Data("cifar_backgrounds", size=64)
+    assert len({Data(), Data(passes=8), Data(passes=9)}) == 2
+    assert Data("imagenet") != Data("celeba")
+
+
 def test_every_kind_has_its_defaults():
     for kind, keys in KEYS.items():
         data = Data(kind, root="x" if kind == "folder" else None)
@@ -46,6 +52,7 @@ def test_recipes_name_benchmarks_and_keep_what_decides_them(tmp_path):
     recipe = read_recipe(path)
     assert recipe.data == Data("folder", root="photos", size=96)
     path.write_text(recipe.to_yaml())
+    assert read_recipe(path) == recipe
     assert read_recipe(path).identity == recipe.identity
     assert "attribute" not in recipe.to_yaml()
     assert replace(recipe, data=replace(recipe.data, workers=3)).identity == recipe.identity

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 Split = Literal["validation", "test"]
@@ -31,8 +31,8 @@ class Benchmark(ABC):
     def train_batches(self, epoch: int, *, seed: int, batch_size: int, start: int = 0) -> Iterator[Labelled]:
         """The batches of one epoch from number start on, a pure function of (seed, epoch, batch_size)."""
 
-    def references(self) -> Float[Tensor, "n c h w"]:
-        """Fixed training inputs that stand for the training set: one epoch's, seeded by the benchmark alone."""
+    def references(self) -> Shaped[Tensor, "n c h w"]:
+        """Fixed training inputs that stand for the training set, in [0, 1] or as bytes: one epoch's, always the same."""
         return torch.cat(
             [images for images, _ in self.train_batches(0, seed=0, batch_size=min(100, self.train_size()))]
         )

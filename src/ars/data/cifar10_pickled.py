@@ -30,7 +30,7 @@ def rows_of_pickle(path: Path, name: str, layout: Layout = PUBLISHED) -> bytes:
                 in_labels = argument in ("labels", b"labels")
                 if len(argument) == layout.rows * (ROW - 1):
                     pixels = argument.encode("latin-1") if isinstance(argument, str) else bytes(argument)
-            elif in_labels and opcode.name in _INTEGERS:
+            elif in_labels and opcode.name in _INTEGERS and argument is not None:
                 labels.append(int(argument))
             elif opcode.name not in _WITHIN_LIST:
                 in_labels = False

@@ -49,7 +49,7 @@ class DigitsOnPhotographs(Benchmark):
     def references(self) -> Float[Tensor, "n c h w"]:
         """Every training digit once, on a crop and at a place of its own."""
         once = torch.arange(self.train_size() // self.passes)
-        places = torch.randint(2**62, (len(once), 4), generator=_generator(self.seed, 1797))
+        places = torch.randint(2**62, (len(once), 4), generator=generator(self.seed, 1797))
         return self._compose("train", once, places)[0]
 
     def train_size(self) -> int:

@@ -22,7 +22,7 @@ KEYS: dict[Kind, dict[str, Any]] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Data:
     """The benchmark. A key that its kind does not have is refused; one that is not given has the kind's default.
 
@@ -65,6 +65,12 @@ class Data:
             value = getattr(self, name)
             if value is not None and value < least:
                 raise ValueError(f"data.{name} must be at least {least}, got {value}")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Data) and (self.kind, self.options) == (other.kind, other.options)
+
+    def __hash__(self) -> int:
+        return hash((self.kind, *self.options.items()))
 
     @property
     def options(self) -> dict[str, Any]:
