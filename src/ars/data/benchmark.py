@@ -32,7 +32,7 @@ class Benchmark(ABC):
         """The batches of one epoch from number start on, a pure function of (seed, epoch, batch_size)."""
 
     def references(self) -> Shaped[Tensor, "n c h w"]:
-        """Fixed training inputs that stand for the training set, in [0, 1] or as bytes: one epoch's, always the same."""
+        """Fixed training inputs that stand for the training set, in [0, 1] or as bytes: one fixed epoch's."""
         return torch.cat(
             [images for images, _ in self.train_batches(0, seed=0, batch_size=min(100, self.train_size()))]
         )

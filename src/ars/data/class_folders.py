@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from jaxtyping import UInt8
+from jaxtyping import Int64, Shaped, UInt8
 from PIL import Image
 
 from ars.data.benchmark import Part
@@ -14,8 +13,8 @@ from ars.data.draws import uniforms
 from ars.data.files import Files
 from ars.data.images import open_upright
 
-Labels = np.ndarray[Any, np.dtype[np.int64]]
-Names = np.ndarray[Any, np.dtype[np.bytes_]]
+Labels = Int64[np.ndarray, " n"]
+Names = Shaped[np.ndarray, " n"]
 Listing = tuple[list[str], list[int]]
 """The names of the files of a part, and their labels."""
 

@@ -12,7 +12,7 @@ from PIL import Image
 
 from ars.data.images import UNREADABLE, as_rgb, unreadable
 
-Box = tuple[float, float, float, float]
+Box = tuple[float | int, float | int, float | int, float | int]
 """Left, upper, right, lower edge."""
 ATTEMPTS = 10
 DRAWS = 4 * ATTEMPTS
@@ -62,7 +62,7 @@ def centre_box(width: int, height: int, *, short: int, side: int) -> Box:
     return box_after_resizing(width, height, short=short, left=left, top=top, side=side)
 
 
-def holding_offset(length: int, side: int, points: Sequence[float], margin: float, u: float) -> int:
+def holding_offset(length: int, side: int, points: Sequence[float], margin: int, u: float) -> int:
     """Where a window of this side may begin on an axis so that all points lie margin inside; u in [0, 1) picks one.
 
     Points too near the end of the axis, or too far apart, get the window that comes nearest to holding them.

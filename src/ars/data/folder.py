@@ -95,7 +95,9 @@ def list_classes(files: Files, *, skip_unreadable: bool, workers: int) -> tuple[
             names = leave_out_unreadable(files, names, workers=workers)
         for name in (name for name in names if class_of(name, top) in classes):
             part = (
-                "test" if split and top != "train" else part_of(name, validation=VALIDATION, test=0 if split else TEST)
+                "test"
+                if split and top != "train"
+                else part_of(name, validation=VALIDATION, test=0.0 if split else TEST)
             )
             listings[part][0].append(name)
             listings[part][1].append(classes.index(class_of(name, top)))

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import UInt8
+from jaxtyping import Int64, UInt8
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
@@ -14,10 +14,11 @@ from ars.data.benchmark import Part
 from ars.data.errors import DataError
 
 
+@runtime_checkable
 class Pictures(Protocol):
     """Labelled pictures in files; can be sent to other processes."""
 
-    def labels(self, part: Part) -> np.ndarray[Any, np.dtype[np.int64]]:
+    def labels(self, part: Part) -> Int64[np.ndarray, " n"]:
         """The label of each picture of the part."""
 
     def view(self, part: Part, index: int, key: Sequence[int]) -> UInt8[np.ndarray, "3 h w"]:

@@ -15,7 +15,7 @@ from ars.data.locations import cache_to_write, cached
 Moments = tuple[list[float], list[float]]
 
 
-def byte_moments(batches: Iterable[UInt8[Tensor, "b c h w"]]) -> Moments:
+def byte_moments(batches: Iterable[UInt8[Tensor, "_ c h w"]]) -> Moments:
     """Mean and standard deviation of each channel in units of [0, 1]; exact, so the same on every device."""
     counts: Int64[Tensor, "c 256"] | None = None
     for batch in batches:
@@ -30,7 +30,7 @@ def byte_moments(batches: Iterable[UInt8[Tensor, "b c h w"]]) -> Moments:
     return mean.tolist(), variance.clamp_min(0).sqrt().tolist()
 
 
-def kept_moments(identity: str, batches: Callable[[], Iterable[UInt8[Tensor, "b c h w"]]]) -> Moments:
+def kept_moments(identity: str, batches: Callable[[], Iterable[UInt8[Tensor, "_ c h w"]]]) -> Moments:
     """The moments of these batches, read from the cache where they were computed before.
 
     identity names all that decides the inputs; another one is another file.
