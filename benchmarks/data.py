@@ -116,6 +116,7 @@ def training_step(benchmark: PastedImages, device: torch.device) -> Callable[[to
 def decoding(open_: Callable[..., DecodedImages], workers: list[int], batch: int) -> list[dict[str, Any]] | str:
     """Images a second by number of processes: through the benchmark, the same views without it, and bare decoding.
 
+    The benchmark's workers give bytes, which become floats on the device that trains; as_floats does that here.
     A round is a whole epoch: it begins and ends with nothing prefetched. Parts of one would be flattered by batches
     that were decoded before the clock started. The three take turns, so that other work on the machine meets all.
     """
@@ -127,16 +128,15 @@ def decoding(open_: Callable[..., DecodedImages], workers: list[int], batch: int
             return f"not measured: {error}"
         size = benchmark.train_size()
         small = max(1, min(batch, size // (8 * processes)))  # every worker gets several batches
-        seconds: dict[str, list[float]] = {"benchmark": [], "same_views": [], "bare": []}
+        seconds: dict[str, list[float]] = {"benchmark": [], "as_floats": [], "same_views": [], "bare_decoding": []}
         with multiprocessing.get_context("fork").Pool(processes) as pool:
             shares = [(benchmark._pictures, range(number, size, processes)) for number in range(processes)]
             for _ in range(ROUNDS + 1):
-                epoch = benchmark.train_batches(0, seed=0, batch_size=small)
-                seconds["benchmark"].append(
-                    seconds_of(partial(deque, epoch, maxlen=0)) * size / (size // small * small)
-                )
+                for name, give in (("benchmark", benchmark.train_bytes), ("as_floats", benchmark.train_batches)):
+                    epoch = give(0, seed=0, batch_size=small)
+                    seconds[name].append(seconds_of(partial(deque, epoch, maxlen=0)) * size / (size // small * small))
                 seconds["same_views"].append(seconds_of(partial(pool.starmap, make_views, shares, 1)))
-                seconds["bare"].append(seconds_of(partial(pool.starmap, decode_files, shares, 1)))
+                seconds["bare_decoding"].append(seconds_of(partial(pool.starmap, decode_files, shares, 1)))
         rates = {name: size / min(every[1:]) for name, every in seconds.items()}  # the first round starts the workers
         share = rates["benchmark"] / rates["same_views"]
         rows.append({"workers": processes, "batch": small, **rates, "benchmark_of_same_views": share})
