@@ -23,7 +23,7 @@ def test_show_draws_what_a_model_sees(tmp_path, capsys, write_classes):
     for part, count in (("train", 16), ("test", 3)):
         options = ["--part", part, "--count", str(count), "--root", str(root), "--size", "32", "--workers", "0"]
         assert main(["data", "show", "folder", "--out", str(out), *options]) == 0
-        assert f"pets, 32x32: {count} {part} images in" in capsys.readouterr().out
+        assert f"pets: {count} {part} images in" in capsys.readouterr().out
         with Image.open(out) as sheet:
             assert sheet.size == (8 * (3 * 32 + 4) + 4, -(-count // 8) * (3 * 32 + 12 + 4) + 4)
 

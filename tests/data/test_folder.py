@@ -22,7 +22,7 @@ def test_classes_are_the_folders(root):
     assert isinstance(benchmark, DecodedImages)
     assert list(benchmark.class_names) == ["cat", "dog"]
     assert benchmark.shape == (3, 24, 24)
-    assert benchmark.title == "pets, 24x24"
+    assert benchmark.title == "pets"
     assert benchmark.train_size() + benchmark.size("validation") + benchmark.size("test") == 60
     names = [set(benchmark._pictures.names[part].tolist()) for part in ("train", "validation", "test")]
     assert all(names)

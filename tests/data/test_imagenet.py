@@ -36,8 +36,8 @@ def test_class_folders_are_read_in_the_order_of_their_names(root):
     _, labels = benchmark.examples("test", range(12))
     assert labels.tolist() == [0] * 4 + [1] * 4 + [2] * 4
     assert list(benchmark.class_names) == list(WNIDS)
-    assert benchmark.title == "ImageNet, 32x32"
-    assert imagenet(root=str(root), workers=0).title == "ImageNet"
+    assert benchmark.title == "ImageNet"
+    assert imagenet(root=str(root), workers=0).shape == (3, 224, 224)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_a_sample_with_an_index_has_disjoint_parts(tmp_path, write_image):
             lines.append(f"{label:04}_n{label:08}.jpg,{label},n{label:08},great_auk_{label},48,48")
         archive.writestr("index.csv", "\n".join(lines))
     benchmark = imagenet(root=str(tmp_path / "sample.zip"), size=32, workers=0)
-    assert benchmark.title == "ImageNet sample (20 images, one a class: no accuracy claim), 32x32"
+    assert benchmark.title == "ImageNet sample (20 images, one a class: no accuracy claim)"
     assert (benchmark.train_size(), benchmark.size("validation"), benchmark.size("test")) == (16, 2, 2)
     assert benchmark.examples("test", [0, 1])[1].tolist() == [0, 10]
     assert benchmark.class_names[10] == "great auk 10"

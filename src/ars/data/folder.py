@@ -49,7 +49,7 @@ def folder(
         pictures = class_pictures(files, listings, side=size, short=round(size * RESIZED), smallest=SMALLEST_BOX)
         return DecodedImages(
             pictures,
-            title=f"{stem}, {size}x{size}",
+            title=stem,
             class_names=classes,
             side=size,
             seed=seed,

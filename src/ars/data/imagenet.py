@@ -41,7 +41,7 @@ def imagenet(
     names = [name for part in PARTS for name in listings[part][0]]
     return DecodedImages(
         class_pictures(files, listings, side=size, short=round(size * RESIZED), smallest=SMALLEST_BOX),
-        title=title if size == SIDE else f"{title}, {size}x{size}",
+        title=title,
         class_names=class_names,
         side=size,
         seed=seed,
