@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ars.certification.bounds import BOUNDS
 from ars.certification.certificate import Certificate
-from ars.certification.records import Record, RecordError, RecordFile, read_records
+from ars.certification.records import Record, RecordError, read_records
 
 unit = st.floats(min_value=0, max_value=1)
 radii = st.floats(min_value=5e-324, max_value=1e300)
@@ -66,30 +66,18 @@ def test_a_record_is_one_line_of_plain_json(original):
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(records(), max_size=5))
 def test_a_file_of_records_comes_back_as_it_was(tmp_path_factory, originals):
-    path = tmp_path_factory.mktemp("records") / "deep" / "run.jsonl"
-    file = RecordFile(path)
-    for original in originals:
-        file.append(original)
-    assert file.records == originals
-    assert RecordFile(path).records == originals
-    assert RecordFile(path).done == {original.certificate.index for original in originals}
+    path = tmp_path_factory.mktemp("records") / "run.jsonl"
+    path.write_text("".join(original.to_json() + "\n" for original in originals))
+    assert read_records(path) == originals
 
 
-def test_a_file_cut_anywhere_in_its_last_line_keeps_all_whole_lines_and_goes_on(tmp_path):
+def test_a_file_cut_anywhere_in_its_last_line_keeps_all_whole_lines(tmp_path):
     path = tmp_path / "run.jsonl"
-    whole = RecordFile(path)
-    for index in range(3):
-        whole.append(record(index))
-    content = path.read_bytes()
+    content = "".join(record(index).to_json() + "\n" for index in range(3)).encode()
     start = content[:-1].rfind(b"\n") + 1
     for cut in range(start, len(content)):
         path.write_bytes(content[:cut])
         assert [r.certificate.index for r in read_records(path)] == [0, 1]
-        file = RecordFile(path)
-        assert file.done == {0, 1}
-        file.append(record(7))
-        assert [r.certificate.index for r in read_records(path)] == [0, 1, 7]
-        assert path.read_bytes().startswith(content[:start])
     path.write_bytes(content)
     assert len(read_records(path)) == 3
 
@@ -120,25 +108,13 @@ def test_reading_never_changes_the_file(tmp_path):
 def test_garbage_in_the_middle_is_named_by_its_line(tmp_path, garbage):
     path = tmp_path / "run.jsonl"
     path.write_text("\n".join([record(0).to_json(), garbage, record(1).to_json(), ""]))
-    for read in (read_records, RecordFile):
-        with pytest.raises(RecordError, match=r"run\.jsonl, line 2, is not a certification record"):
-            read(path)
-
-
-def test_a_file_that_was_refused_is_left_as_it_was(tmp_path):
-    path = tmp_path / "run.jsonl"
-    path.write_text("garbage\n" + record().to_json())
-    before = path.read_bytes()
-    with pytest.raises(RecordError):
-        RecordFile(path)
-    assert path.read_bytes() == before
-
-
-def test_a_missing_file_cannot_be_read_but_can_be_started(tmp_path):
-    path = tmp_path / "none.jsonl"
-    with pytest.raises(RecordError, match="cannot read records from"):
+    with pytest.raises(RecordError, match=r"run\.jsonl, line 2, is not a certification record"):
         read_records(path)
-    assert RecordFile(path).done == set()
+
+
+def test_a_missing_file_cannot_be_read(tmp_path):
+    with pytest.raises(RecordError, match="cannot read records from"):
+        read_records(tmp_path / "none.jsonl")
 
 
 def test_bytes_that_are_no_text_are_refused(tmp_path):

@@ -3,9 +3,10 @@ import dataclasses
 import pytest
 import torch
 
-from ars.experiments.certifying import certify_run, save_stages
+from ars.experiments.certifying import certify_run
 from ars.experiments.recipe import CertifySettings, Classifier, Data, Mask, Recipe
 from ars.experiments.run import train_run
+from ars.experiments.stages import save_stages
 from ars.training.settings import TrainSettings
 
 TINY = Recipe(

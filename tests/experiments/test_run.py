@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 import torch
 
-from ars.certification.records import RecordError, read_records
-from ars.experiments.certifying import certify_run, save_stages
+from ars.experiments.certifying import certify_run
 from ars.experiments.recipe import RecipeError
 from ars.experiments.run import load_run, train_run
+from ars.experiments.stages import save_stages
 from ars.training.checkpoint import CheckpointError
 from ars.training.loop import Interrupted
 
@@ -23,7 +23,8 @@ def test_a_run_folder_holds_all_that_a_report_needs(trained):
         "environment.json",
         "train.jsonl",
         "model.safetensors",
-        "certify/test/records.jsonl",
+        "certify/test/settings.json",
+        "certify/test/shard-00000.jsonl",
         "certify/test/stages.npz",
     }
     assert json.loads((trained / "benchmark.json").read_text())["title"] == "digits on photographs"
@@ -76,37 +77,6 @@ def test_weights_of_another_recipe_are_refused(trained, tiny, tmp_path):
         load_run(other, CPU)
     with pytest.raises(RecipeError, match="is not a run folder"):
         load_run(tmp_path, CPU)
-
-
-def test_records_are_complete_and_certification_goes_on_where_it_was(trained, tmp_path):
-    import shutil
-
-    copy = tmp_path / "copy"
-    shutil.copytree(trained, copy)
-    path = copy / "certify" / "test" / "records.jsonl"
-    whole = path.read_bytes()
-    lines = whole.splitlines(keepends=True)
-    assert len(lines) == 6
-    path.write_bytes(b"".join(lines[:3]) + lines[3][:40])  # killed in the middle of a line
-    seen = []
-    certify_run(copy, TINY.certify, device=CPU, report=lambda record, done, total: seen.append((done, total)))
-    assert seen == [(4, 6), (5, 6), (6, 6)]
-
-    def content(records):
-        return [dataclasses.replace(record, seconds=0.0) for record in records]
-
-    assert content(read_records(path)) == content(read_records(trained / "certify" / "test" / "records.jsonl"))
-
-
-def test_records_of_other_settings_are_not_mixed(trained):
-    settings = dataclasses.replace(TINY.certify, alpha=0.1)
-    with pytest.raises(RecordError, match=r"records with alpha=0.05, asked for is 0.1; certify under another --name"):
-        certify_run(trained, settings, device=CPU)
-    certify_run(trained, settings, device=CPU, name="other")
-    assert len(read_records(trained / "certify" / "other" / "records.jsonl")) == 6
-    import shutil
-
-    shutil.rmtree(trained / "certify" / "other")
 
 
 def test_more_examples_than_there_are_is_refused_before_anything_is_drawn(trained):

@@ -11,6 +11,7 @@ import yaml
 
 from ars.certification.certificate import Certificate
 from ars.certification.records import Record
+from ars.certification.shards import Layout, Manifest
 
 CLASSES = ("zero", "one", "two")
 SHAPE = (3, 6, 6)
@@ -57,18 +58,24 @@ def build_run(
     kind: str = "digits",
     title: str = "digits on photographs",
     shards: Sequence[Sequence[Record]] | None = None,
+    examples: int | None = None,
     name: str = "test",
     stages: int = 0,
     environment: Mapping[str, Any] | None = None,
 ) -> Path:
-    """A run folder on disk."""
+    """A run folder on disk; with more examples than records, one that is not complete."""
     folder = path / "certify" / name
     folder.mkdir(parents=True)
     recipe = {"method": method, "sigma": sigma, "seed": seed, "data": {"kind": kind}}
     (path / "recipe.yaml").write_text(yaml.safe_dump(recipe))
     (path / "benchmark.json").write_text(json.dumps({"title": title, "class_names": CLASSES, "shape": SHAPE}))
-    for number, shard in enumerate([build_records()] if shards is None else shards):
-        (folder / f"shard-{number}.jsonl").write_text("".join(record.to_json() + "\n" for record in shard))
+    shards = [build_records()] if shards is None else shards
+    if shards:
+        size = max(1, *map(len, shards))
+        layout = Layout(examples or max(1, sum(map(len, shards))), shard_size=size)
+        (folder / "settings.json").write_text(Manifest(layout, {}, "model").to_json())
+    for number, shard in enumerate(shards):
+        (folder / f"shard-{number:05d}.jsonl").write_text("".join(record.to_json() + "\n" for record in shard))
     if stages:
         np.savez(folder / "stages.npz", **build_stages(stages))
     if environment is not None:

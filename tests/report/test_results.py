@@ -4,7 +4,9 @@ import pytest
 
 from ars.report.errors import ReportError
 from ars.report.groups import make_sections
+from ars.report.rendering import to_json, to_markdown
 from ars.report.results import load_runs
+from ars.report.table import make_table
 
 
 def load(*paths, **options):
@@ -12,23 +14,42 @@ def load(*paths, **options):
 
 
 def test_shards_are_merged_in_the_order_of_index(make_run, make_record):
-    shards = [[make_record(5, 0, 0, 0.1), make_record(1, 0, 0, 0.1)], [make_record(3, 0, 0, 0.1)]]
+    shards = [[make_record(1, 0, 0, 0.1), make_record(0, 0, 0, 0.1)], [make_record(2, 0, 0, 0.1)]]
     (run,) = load(make_run("a", shards=shards))
-    assert [record.certificate.index for record in run.records] == [1, 3, 5]
+    assert [record.certificate.index for record in run.records] == [0, 1, 2]
     assert (run.settings.n_estimate, run.settings.alpha, run.settings.sigmas) == (100, 0.05, (0.5,))
     assert run.bounds == ("cohen", "classes")
 
 
-def test_a_cut_last_line_is_passed_over(make_run, make_record):
-    path = make_run("a")
-    with (path / "certify/test/shard-0.jsonl").open("a") as file:
+def test_an_incomplete_certification_is_refused_unless_asked_for(make_run, make_record):
+    path = make_run("a", examples=7)
+    sentence = r"has 4 of 7 images, missing are 4 to 6; run the same `ars certify` again to go on, or .* --partial"
+    with pytest.raises(ReportError, match=sentence):
+        load(path)
+    (run,) = load(path, partial=True)
+    assert (len(run.records), run.missing) == (4, 3)
+    table = make_table(make_sections([run]))
+    assert "| 4* |" in to_markdown(table)
+    assert "still to be certified" in to_markdown(table)
+    assert json.loads(to_json(table))[0]["rows"][0]["missing"] == [3]
+
+
+def test_a_complete_certification_has_no_mark(make_run):
+    markdown = to_markdown(make_table(make_sections(load(make_run("a"), partial=True))))
+    assert "*" not in markdown
+
+
+def test_a_record_that_was_cut_off_is_missing(make_run, make_record):
+    path = make_run("a", examples=5)
+    with (path / "certify/test/shard-00000.jsonl").open("a") as file:
         file.write(make_record(9, 0, 0, 0.1).to_json()[:50])
-    assert len(load(path)[0].records) == 4
+    with pytest.raises(ReportError, match="missing are 4;"):
+        load(path)
 
 
 def test_a_cut_line_in_the_middle_is_refused(make_run, make_record):
     path = make_run("a")
-    with (path / "certify/test/shard-0.jsonl").open("a") as file:
+    with (path / "certify/test/shard-00000.jsonl").open("a") as file:
         file.write(make_record(9, 0, 0, 0.1).to_json()[:50] + "\n")
     with pytest.raises(ReportError, match="line 5"):
         load(path)
@@ -55,8 +76,8 @@ def test_records_that_disagree_are_refused(make_run, make_record, name, value):
 
 
 def test_an_image_in_two_shards_is_refused(make_run, make_record):
-    shards = [[make_record(4, 0, 0, 0.1)], [make_record(4, 0, 0, 0.1)]]
-    with pytest.raises(ReportError, match="image 4 has two records"):
+    shards = [[make_record(0, 0, 0, 0.1)], [make_record(0, 0, 0, 0.1)]]
+    with pytest.raises(ReportError, match=r"holds images \[0\], expected each of \[1\] once"):
         load(make_run("a", shards=shards))
 
 

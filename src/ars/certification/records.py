@@ -1,10 +1,9 @@
-"""Append-only JSONL records: one line an image, with all the votes, so that any bound can be computed later.
+"""JSONL records: one line an image, with all the votes, so that any bound can be computed later.
 
-A killed process leaves at most a cut last line; reading passes over it, and the next append removes it.
+A last line that was cut off, as by a damaged disk, is passed over; its image then counts as not done.
 """
 
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -69,30 +68,3 @@ def _parse(path: Path, text: str) -> Iterator[Record]:
             raise RecordError(
                 f"{path}, line {number}, is not a certification record ({error}); move the file away to start anew"
             ) from error
-
-
-class RecordFile:
-    """A record file that is being written; what was there before is kept and not done again."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if path.exists():
-            self.records = read_records(path)
-            whole = path.read_bytes()
-            os.truncate(path, whole.rfind(b"\n") + 1)
-        else:
-            self.records = []
-
-    @property
-    def done(self) -> set[int]:
-        """The indices of the images that have a record."""
-        return {record.certificate.index for record in self.records}
-
-    def append(self, record: Record) -> None:
-        """Write one line and push it to the disk before going on."""
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(record.to_json() + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        self.records.append(record)

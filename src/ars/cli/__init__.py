@@ -1,28 +1,41 @@
 """The command line: parsing and printing only; each command has a file of its own."""
 
 import argparse
+import shlex
 import sys
 from collections.abc import Sequence
 
 from ars import __version__
-from ars.cli import certify, demo, predict, radius, report, train
+from ars.cli import certify, data, demo, predict, radius, report, train
+from ars.experiments.world import WorldError, read_world
 
-COMMANDS = (demo, train, certify, predict, report, radius)
+COMMANDS = (demo, train, certify, predict, report, radius, data)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; 0 on success, 2 with one sentence on bad input, 130 when interrupted."""
-    options = make_parser().parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    options = make_parser().parse_args(given)
     try:
         return int(options.run(options))
     except KeyboardInterrupt:
-        print("\nars: interrupted; run the same command again to go on from here", file=sys.stderr)
+        command = shlex.join(["ars", *given])
+        print(f"\n{_who()}: interrupted; run the same command again to go on from here: {command}", file=sys.stderr)
         return 130
     except BrokenPipeError:
         return 1
     except (ValueError, ArithmeticError, OSError) as error:
-        print(f"ars: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"{_who()}: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
+
+
+def _who() -> str:
+    """Who speaks; among several processes, which of them."""
+    try:
+        world = read_world()
+    except WorldError:
+        return "ars"
+    return "ars" if world.size == 1 else f"ars ({world.name})"
 
 
 def make_parser() -> argparse.ArgumentParser:

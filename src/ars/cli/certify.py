@@ -1,81 +1,163 @@
-"""ars certify: from a trained run to records."""
+"""ars certify: from a model to records."""
 
 import argparse
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ars.certification.records import Record
+from ars.certification.shards import IncompleteError, merge
 from ars.cli.interrupt import stoppable
-from ars.cli.options import Subparsers, add_certification, add_command, add_device, override
-from ars.experiments.recipe import CertifySettings, read_recipe
-from ars.theory.rounding import truncate
+from ars.cli.live import live_view
+from ars.cli.options import (
+    Override,
+    Subparsers,
+    add_certification,
+    add_command,
+    add_device,
+    data_overrides,
+    override,
+    settings_of,
+)
+from ars.experiments.beginning import records_folder
+from ars.experiments.recipe import CertifySettings, Recipe, recipe_keys
+from ars.experiments.world import World, read_world
+
+if TYPE_CHECKING:
+    from ars.experiments.given import Given
 
 TEACH = """\
 Certify test images of a run. With probability at least 1 - alpha over the draws, each label that is given is not
 changed by any perturbation within its radius. An interrupted certification goes on where it was.
 
   ars certify runs/ars                                        as its recipe says
-  ars certify runs/ars --examples 200 --every 1 --n-estimate 10000 --name more
+  ars certify runs/ars --examples 200 --every 50 --n-estimate 10000 --name more
   ars certify runs/ars --stages 6                             also save the stages of 6 images for the report
+  torchrun --nproc-per-node 8 -m ars.cli certify runs/ars     the same records from 8 GPUs; Slurm: docs/certify.md
+
+A model that was not trained here, imported from the current folder or the environment:
+
+  ars certify --model my_package:my_model --data folder:photos --out runs/mine
+  ars certify --model my_package:my_classifier --sigma 0.5 --data digits --out runs/mine
+
+my_model is a SmoothedClassifier or a function that returns one; a plain classifier is smoothed with --sigma as in
+Cohen et al.
 """
+NOTICE = "ars: ending after the shard in flight; Ctrl-C again ends at once and gives up that shard"
 
 
 def add_to(commands: Subparsers) -> None:
     """Add the command."""
     parser = add_command(commands, "certify", run, summary="certify test images of a run", teach=TEACH)
-    parser.add_argument("folder", type=Path, metavar="RUN", help="a run folder made by ars train")
-    parser.add_argument("--examples", type=int, metavar="N", help="how many images")
+    parser.add_argument("folder", type=Path, nargs="?", metavar="RUN", help="a run folder made by ars train")
+    parser.add_argument("--examples", type=int, metavar="N", help="how many images; more may be added later")
     parser.add_argument("--every", type=int, metavar="K", help="take each K-th test image")
     parser.add_argument("--name", default="test", help="the records go to RUN/certify/NAME")
     parser.add_argument("--stages", type=int, default=0, metavar="N", help="save the pipeline's stages for N images")
+    parser.add_argument("--shard-size", type=int, metavar="N", help="images a file of records (default: 10)")
+    parser.add_argument(
+        "--engine", choices=("local", "ray"), default="local", help="ray: on a Ray cluster, or all cores"
+    )
     parser.add_argument("--json", action="store_true", help="print a JSON summary")
+    group = parser.add_argument_group("a model that was not trained here")
+    group.add_argument("--model", metavar="PACKAGE:NAME", help="where to import the model from")
+    group.add_argument("--data", metavar="KIND[:ROOT]", help="its benchmark: digits, or folder:PATH, ...")
+    group.add_argument("--sigma", type=float, help="the noise for a plain classifier")
+    group.add_argument("--out", type=Path, metavar="RUN", help="the run folder to make or to go on with")
+    for key in recipe_keys(Recipe().data, "data."):  # such as --data.seed 1
+        group.add_argument(f"--{key}", dest="overrides", action=Override, help=argparse.SUPPRESS)
     add_certification(parser)
     add_device(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Certify, showing progress, and print a summary."""
-    settings = override(recipe_of(options.folder), options)
-    certify_with_progress(options.folder, settings, options.device, name=options.name, stages=options.stages)
-    from ars.cli.report import print_table
-
-    print_table([options.folder], name=options.name, as_json=options.json)
+    folder, given = _what(options)
+    world = read_world()
+    settings = override(settings_of(folder, options.name, trained=given is None), options)
+    certify_with_progress(
+        folder,
+        settings,
+        options.device,
+        name=options.name,
+        stages=options.stages,
+        shard_size=options.shard_size,
+        given=given,
+        world=world,
+        engine=options.engine,
+    )
+    if world.rank == 0:
+        _summarise(folder, options.name, as_json=options.json)
     return 0
 
 
-def recipe_of(folder: Path) -> CertifySettings:
-    """The certification settings of a run's recipe."""
-    if not (folder / "recipe.yaml").is_file():
-        raise ValueError(f"{folder} is not a run folder: it has no recipe.yaml; make one with ars train")
-    return read_recipe(folder / "recipe.yaml").certify
-
-
 def certify_with_progress(
-    folder: Path, settings: CertifySettings, device_name: str, *, name: str = "test", stages: int = 0
+    folder: Path,
+    settings: CertifySettings,
+    device_name: str,
+    *,
+    name: str = "test",
+    stages: int = 0,
+    shard_size: int | None = None,
+    given: "Given | None" = None,
+    world: World = World(),  # noqa: B008 (frozen)
+    engine: str = "local",
 ) -> None:
-    """Certify with a progress bar that counts what is certified so far."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    from ars.experiments.certifying import certify_run, save_stages
+    """Certify with a live view of what is certified so far; of several ranks, the first shows it."""
+    if engine == "ray" and world.size > 1:
+        raise ValueError(f"--engine ray finds its own workers; start it once, not as {world.name}")
+    from ars.experiments.certifying import certify_run
     from ars.experiments.device import choose_device
+    from ars.experiments.stages import save_stages
 
-    device = choose_device(device_name)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    correct: list[float] = []
-    with stoppable() as stop, Progress(*columns) as bar:
-        task = bar.add_task(f"{folder}: certifying", total=None)
+    device = choose_device(device_name, world.local)
+    title = str(folder) if world.size == 1 else f"{folder} ({world.name})"
+    view = live_view(title, norm=settings.norm, shown=world.rank == 0)
+    with stoppable(NOTICE if world.rank == 0 else "") as stop, view as show:
+        if engine == "ray":
+            from ars.experiments.ray_engine import certify_with_ray
 
-        def report(record: Record, done: int, total: int) -> None:
-            correct.append(255 * record.certificate.radius if record.correct else 0.0)
-            right, mean = sum(radius > 0 for radius in correct) / len(correct), sum(correct) / len(correct)
-            draws = (sum(record.certificate.select_counts) + record.certificate.n_estimate) / record.seconds
-            bar.update(
-                task,
-                completed=done,
-                total=total,
-                description=f"{folder}: certified {right:.0%}, mean radius {truncate(mean, 2)}/255, "
-                f"{draws:,.0f} draws/s",
-            )
+            certify_with_ray(
+                folder, settings, device_name=device_name, name=name, shard_size=shard_size, given=given,
+                report=show, stop=stop,
+            )  # fmt: skip
+        else:
+            certify_run(
+                folder, settings, device=device, name=name, shard_size=shard_size, given=given, world=world,
+                report=show, stop=stop,
+            )  # fmt: skip
+    if stages and world.rank == 0:
+        save_stages(folder, settings, device=device, name=name, images=stages, given=given)
 
-        certify_run(folder, settings, device=device, name=name, report=report, stop=stop)
-    if stages:
-        save_stages(folder, settings, device=device, name=name, images=stages)
+
+def _what(options: argparse.Namespace) -> "tuple[Path, Given | None]":
+    """The run folder, and the model where it was not trained here."""
+    if options.model is None:
+        extra = [f"--{name}" for name in ("data", "sigma", "out") if getattr(options, name) is not None]
+        extra += [option.partition("=")[0] for option in options.overrides or ()]
+        if extra:
+            raise ValueError(f"{extra[0]} belongs to a model that was not trained here; name it with --model")
+        if options.folder is None:
+            raise ValueError("say what to certify: a run folder, or --model PACKAGE:NAME --data KIND --out RUN")
+        return options.folder, None
+    if options.folder is not None:
+        raise ValueError(
+            f"give a run folder ({options.folder}) or --model, not both; records of --model go to --out RUN"
+        )
+    if options.data is None or options.out is None:
+        raise ValueError("--model needs a benchmark and a place for the records: --data KIND[:ROOT] --out RUN")
+    from ars.experiments.given import Given
+
+    data = (*data_overrides(options.data), *(options.overrides or ()))
+    return options.out, Given(options.model, data, options.sigma)
+
+
+def _summarise(folder: Path, name: str, *, as_json: bool) -> None:
+    """The table, where all images are there; else what is missing."""
+    from ars.cli.report import print_table
+
+    try:
+        merge(records_folder(folder, name))
+    except IncompleteError as error:
+        print(f"ars: this part is done; {error}", file=sys.stderr)
+    else:
+        print_table([folder], name=name, as_json=as_json)

@@ -1,14 +1,17 @@
 """Ctrl-C and SIGTERM end long work at the next safe point; a second Ctrl-C ends it at once."""
 
+import os
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
+
+STDERR = 2
 
 
 @contextmanager
-def stoppable() -> Iterator[Callable[[], bool]]:
-    """Yield a function that says whether to stop."""
+def stoppable(notice: str = "") -> Iterator[Callable[[], bool]]:
+    """Yield a function that says whether to stop; notice is shown when that is first asked for."""
     asked = False
 
     def ask(number: int, frame: FrameType | None) -> None:
@@ -16,6 +19,9 @@ def stoppable() -> Iterator[Callable[[], bool]]:
         if asked:
             raise KeyboardInterrupt
         asked = True
+        if notice:
+            with suppress(OSError):  # a print here could meet one that the signal interrupted
+                os.write(STDERR, f"\n{notice}\n".encode())
 
     previous = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

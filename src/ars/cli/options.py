@@ -3,10 +3,14 @@
 import argparse
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import yaml
+
 from ars.certification.bounds import BOUNDS
-from ars.experiments.recipe import CertifySettings
+from ars.experiments.beginning import begun_settings
+from ars.experiments.recipe import CertifySettings, read_recipe
 from ars.theory import NORMS
 
 Subparsers = Any
@@ -38,8 +42,8 @@ def add_device(parser: argparse.ArgumentParser) -> None:
 
 
 def add_certification(parser: argparse.ArgumentParser) -> None:
-    """The options of CertifySettings; what is not given comes from the run's recipe."""
-    group = parser.add_argument_group("certification (defaults: the run's recipe)")
+    """The options of CertifySettings; what is not given is as begun before, else as the run's recipe says."""
+    group = parser.add_argument_group("certification (defaults: as begun before, else the run's recipe)")
     group.add_argument("--n-select", type=int, metavar="N", help="draws that choose the class")
     group.add_argument("--n-estimate", type=int, metavar="N", help="fresh draws that the radius rests on")
     group.add_argument("--alpha", type=float, help="probability that a certificate may be wrong")
@@ -53,3 +57,47 @@ def override(settings: CertifySettings, options: argparse.Namespace) -> CertifyS
     """The settings with what the command line gave."""
     given = {name: getattr(options, name, None) for name in settings.__dataclass_fields__}
     return replace(settings, **{name: value for name, value in given.items() if value is not None})
+
+
+def settings_of(folder: Path, name: str = "test", *, trained: bool = True) -> CertifySettings:
+    """The settings that a certification was begun with, else those of the run's recipe."""
+    usual = recipe_of(folder) if trained else CertifySettings()
+    return begun_settings(folder, name) or usual
+
+
+def recipe_of(folder: Path) -> CertifySettings:
+    """The certification settings of a run's recipe."""
+    path = folder / "recipe.yaml"
+    if not path.is_file():
+        raise ValueError(f"{folder} is not a run folder: it has no recipe.yaml; make one with ars train")
+    imported = imported_model(path)
+    if imported is not None:
+        raise ValueError(f"{folder} belongs to a model that was not trained here; give --model {imported} again")
+    return read_recipe(path).certify
+
+
+def imported_model(path: Path) -> str | None:
+    """The import path of the model where a recipe.yaml is that of an imported one; it is never imported from here."""
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError):
+        return None  # the recipe's own reader says what is wrong
+    return str(content["model"]) if isinstance(content, dict) and "model" in content else None
+
+
+class Override(argparse.Action):
+    """Collects --key value as the recipe's parser reads it."""
+
+    def __call__(self, parser: object, namespace: argparse.Namespace, value: Any, option: str | None = None) -> None:
+        """Append one override."""
+        namespace.overrides = [*(namespace.overrides or []), f"{option}={value}"]
+
+
+def data_overrides(text: str) -> tuple[str, ...]:
+    """KIND or KIND:ROOT as overrides of a recipe's data part.
+
+    >>> data_overrides("digits"), data_overrides("folder:my/photos")
+    (('--data.kind=digits',), ('--data.kind=folder', '--data.root=my/photos'))
+    """
+    kind, colon, root = text.partition(":")
+    return (f"--data.kind={kind}", *([f"--data.root={root}"] if colon else []))

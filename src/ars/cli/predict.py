@@ -1,19 +1,25 @@
-"""ars predict: label, radius and votes for image files."""
+"""ars predict: label, radius, votes and mask for image files."""
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-from ars.cli.certify import recipe_of
-from ars.cli.options import Subparsers, add_certification, add_command, add_device, override
+from ars.cli.options import Subparsers, add_certification, add_command, add_device, override, recipe_of
 from ars.theory.rounding import truncate
+
+if TYPE_CHECKING:
+    from ars.certification.certificate import Certificate
 
 TEACH = """\
 Predict image files with a trained run: the label, its certified radius and the votes, or an abstention.
 
   ars predict runs/ars photo.png another.png
+  ars predict runs/ars photo.jpg --resize --masks masks              also save each mask as a picture
   ars predict runs/ars photo.png --n-estimate 100000 --alpha 0.001 --json
+
+The certificate is for the image as the model sees it: with --resize, for the resized one.
 """
 
 
@@ -22,6 +28,8 @@ def add_to(commands: Subparsers) -> None:
     parser = add_command(commands, "predict", run, summary="predict image files with certificates", teach=TEACH)
     parser.add_argument("folder", type=Path, metavar="RUN", help="a run folder made by ars train")
     parser.add_argument("images", type=Path, nargs="+", metavar="IMAGE", help="image files of the model's size")
+    parser.add_argument("--resize", action="store_true", help="scale and crop images to the model's size")
+    parser.add_argument("--masks", type=Path, metavar="DIR", help="save the average mask of each image there, as PNG")
     parser.add_argument("--json", action="store_true", help="print one JSON object a line")
     add_certification(parser)
     add_device(parser)
@@ -35,17 +43,24 @@ def run(options: argparse.Namespace) -> int:
     from ars.data.images import read_image
     from ars.experiments.device import choose_device, choose_precision
     from ars.experiments.run import load_run
+    from ars.experiments.stages import average_masks, fit_image, save_masks
 
     device = choose_device(options.device)
     _, benchmark, model = load_run(options.folder, device)
     images = [read_image(path) for path in options.images]
+    if options.resize:
+        images = [fit_image(image, benchmark.shape[1:]) for image in images]
     for path, image in zip(options.images, images, strict=True):
         if image.shape != benchmark.shape:
             _, height, width = image.shape
             raise ValueError(
                 f"{path} is {width}x{height}, the model takes {benchmark.shape[2]}x{benchmark.shape[1]}; "
-                "crop or resize it first"
+                "resize it first, or with --resize"
             )
+    masks = [average_masks(model, image.to(device), seed=settings.seed) for image in images] if options.masks else []
+    if options.masks and not masks[0]:
+        raise ValueError(f"the model of {options.folder} has no mask to save; leave --masks out")
+    pictures = mask_paths(options.images, options.masks, len(masks[0])) if options.masks else []
     for index, (path, image) in enumerate(zip(options.images, images, strict=True)):
         certificate = cast(
             Certificate,
@@ -62,20 +77,51 @@ def run(options: argparse.Namespace) -> int:
                 indices=[index],
             ),
         )
-        name = None if certificate.label is None else benchmark.class_names[certificate.label]
-        votes = {benchmark.class_names[label]: count for label, count in enumerate(certificate.counts) if count}
-        if options.json:
-            print(json.dumps({"file": str(path), "label": name, "radius": certificate.radius,
-                              "norm": certificate.norm, "alpha": certificate.alpha, "votes": votes}))  # fmt: skip
-        elif name is None:
-            print(f"{path}: abstains ({_votes(votes)})")
-        else:
-            unit = 255 if certificate.norm == "linf" else 1
-            radius = truncate(unit * certificate.radius, 3) + ("/255" if unit == 255 else "")
-            print(f"{path}: {name}, certified within {radius} in {certificate.norm} ({_votes(votes)})")
+        saved = pictures[index] if options.masks else []
+        if options.masks:
+            save_masks(masks[index], saved)
+        show = _json if options.json else _sentence
+        print(show(path, certificate, benchmark.class_names, saved), flush=True)
     return 0
 
 
-def _votes(votes: dict[str, int]) -> str:
-    leading = sorted(votes.items(), key=lambda vote: -vote[1])[:3]
-    return ", ".join(f"{count} votes for {name}" for name, count in leading)
+def mask_paths(images: Sequence[Path], folder: Path, steps: int) -> list[list[Path]]:
+    """A file for each mask of each image, none of them an image that is read."""
+    names: list[str] = []
+    for image in images:
+        name = next(n for n in _candidates(image.stem) if n not in names)
+        names.append(name)
+    ends = ["-mask.png"] if steps == 1 else [f"-mask-{step + 1}.png" for step in range(steps)]
+    paths = [[folder / (name + end) for end in ends] for name in names]
+    inputs = {image.resolve() for image in images}
+    for path in (path for some in paths for path in some):
+        if path.resolve() in inputs:
+            raise ValueError(f"the mask would overwrite the image {path}; choose another folder with --masks")
+    return paths
+
+
+def _candidates(stem: str) -> Sequence[str]:
+    return [stem, *(f"{stem}-{number}" for number in range(2, 100_000))]
+
+
+def _json(path: Path, it: "Certificate", names: Sequence[str], masks: Sequence[Path]) -> str:
+    content = {
+        "file": str(path), "label": None if it.label is None else names[it.label], "radius": it.radius,
+        "radius_255": 255 * it.radius, "norm": it.norm, "alpha": it.alpha, "votes": _votes(it, names),
+        "masks": [str(mask) for mask in masks],
+    }  # fmt: skip
+    return json.dumps(content)
+
+
+def _sentence(path: Path, it: "Certificate", names: Sequence[str], masks: Sequence[Path]) -> str:
+    leading = sorted(_votes(it, names).items(), key=lambda vote: -vote[1])[:3]
+    votes = ", ".join(f"{count} votes for {name}" for name, count in leading)
+    saved = "".join(f"; mask in {mask}" for mask in masks)
+    if it.label is None:
+        return f"{path}: abstains ({votes}){saved}"
+    radius = truncate(255 * it.radius, 3)
+    return f"{path}: {names[it.label]}, certified within {radius}/255 in {it.norm} ({votes}){saved}"
+
+
+def _votes(it: "Certificate", names: Sequence[str]) -> dict[str, int]:
+    return {names[label]: count for label, count in enumerate(it.counts) if count}

@@ -11,6 +11,7 @@ Make a report from the records of one or more runs: a table, certified-accuracy 
 that saved their stages, and one self-contained HTML page. No model is run.
 
   ars report runs/cohen runs/ars --out report
+  ars report runs/ars --out so-far --partial        while images are still being certified
 """
 
 
@@ -20,6 +21,7 @@ def add_to(commands: Subparsers) -> None:
     parser.add_argument("folders", type=Path, nargs="+", metavar="RUN", help="run folders with records")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where the report goes")
     parser.add_argument("--name", default="test", help="which records: RUN/certify/NAME")
+    parser.add_argument("--partial", action="store_true", help="report on the images that are certified so far")
     parser.add_argument("--json", action="store_true", help="print the table as JSON")
 
 
@@ -27,14 +29,14 @@ def run(options: argparse.Namespace) -> int:
     """Write the report and print its table."""
     from ars.report import write_report
 
-    report = write_report(options.folders, options.out, name=options.name)
-    print_table(options.folders, name=options.name, as_json=options.json)
+    report = write_report(options.folders, options.out, name=options.name, partial=options.partial)
+    print_table(options.folders, name=options.name, as_json=options.json, partial=options.partial)
     if not options.json:
         print(f"wrote {len(report.files)} files; open {options.out / 'index.html'}")
     return 0
 
 
-def print_table(folders: Sequence[Path], *, name: str, as_json: bool) -> None:
+def print_table(folders: Sequence[Path], *, name: str, as_json: bool, partial: bool = False) -> None:
     """The table of the runs, for the terminal or for a program."""
     from rich.console import Console
 
@@ -43,7 +45,7 @@ def print_table(folders: Sequence[Path], *, name: str, as_json: bool) -> None:
     from ars.report.results import load_runs
     from ars.report.table import make_table
 
-    table = make_table(make_sections(load_runs(folders, name=name)))
+    table = make_table(make_sections(load_runs(folders, name=name, partial=partial)))
     if as_json:
         print(to_json(table))
     else:

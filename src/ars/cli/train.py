@@ -2,10 +2,9 @@
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from ars.cli.interrupt import stoppable
-from ars.cli.options import Subparsers, add_command, add_device
+from ars.cli.options import Override, Subparsers, add_command, add_device
 from ars.experiments.recipe import Recipe, read_recipe, recipe_keys, recipe_parser
 
 TEACH = """\
@@ -28,14 +27,6 @@ def add_to(commands: Subparsers) -> None:
     add_device(parser)
     for key in recipe_keys(Recipe()):  # listed by --keys
         parser.add_argument(f"--{key}", dest="overrides", action=Override, help=argparse.SUPPRESS)
-
-
-class Override(argparse.Action):
-    """Collects --key value as the recipe's parser reads it."""
-
-    def __call__(self, parser: object, namespace: argparse.Namespace, value: Any, option: str | None = None) -> None:
-        """Append one override."""
-        namespace.overrides = [*(namespace.overrides or []), f"{option}={value}"]
 
 
 def run(options: argparse.Namespace) -> int:

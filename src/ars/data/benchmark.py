@@ -2,13 +2,15 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 Split = Literal["validation", "test"]
+Part = Literal["train", "validation", "test"]
+PARTS: tuple[Part, ...] = ("train", "validation", "test")
 Labelled = tuple[Float[Tensor, "b c h w"], Int[Tensor, " b"]]
 
 
@@ -16,10 +18,10 @@ class Benchmark(ABC):
     """Images in [0, 1] with labels.
 
     A validation or test input is a pure function of (split, index, benchmark seed): the same image on every machine,
-    in every process, for every method and batch size.
+    in every process, for every method and batch size. Validation images are held out of the training set.
     """
 
-    title: ClassVar[str]
+    title: str
     """The name that stands beside every number."""
     class_names: Sequence[str]
     shape: tuple[int, int, int]
@@ -29,8 +31,8 @@ class Benchmark(ABC):
     def train_batches(self, epoch: int, *, seed: int, batch_size: int, start: int = 0) -> Iterator[Labelled]:
         """The batches of one epoch from number start on, a pure function of (seed, epoch, batch_size)."""
 
-    def references(self) -> Float[Tensor, "n c h w"]:
-        """Fixed training inputs that stand for the training set: one epoch's, seeded by the benchmark alone."""
+    def references(self) -> Shaped[Tensor, "n c h w"]:
+        """Fixed training inputs that stand for the training set, in [0, 1] or as bytes: one fixed epoch's."""
         return torch.cat(
             [images for images, _ in self.train_batches(0, seed=0, batch_size=min(100, self.train_size()))]
         )
@@ -54,3 +56,8 @@ class Benchmark(ABC):
     @abstractmethod
     def to(self, device: torch.device) -> "Benchmark":
         """The same benchmark with its tensors on the device."""
+
+    def check_indices(self, split: Split, indices: Sequence[int]) -> None:
+        """Refuse indices that the split does not have."""
+        if not all(0 <= index < self.size(split) for index in indices):
+            raise ValueError(f"{self.title}: {split} indices run from 0 to {self.size(split) - 1}, got {list(indices)}")

@@ -6,26 +6,26 @@ disjoint strips of the two photographs.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, Literal
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ars.data.benchmark import Benchmark, Labelled, Split
+from ars.data.benchmark import Benchmark, Labelled, Part, Split
+from ars.data.draws import generator
+from ars.data.pasting import border_slots
 
 SIDE, DIGIT = 24, 8
 # Columns of the 427 x 640 photographs that crops may use, and how many of the 1,797 digits, in a fixed random order.
 STRIPS = {"train": (0, 400), "validation": (400, 520), "test": (520, 640)}
 DIGITS = {"train": (0, 1297), "validation": (1297, 1497), "test": (1497, 1797)}
-Part = Literal["train", "validation", "test"]
 
 
 class DigitsOnPhotographs(Benchmark):
     """24x24 RGB images in [0, 1] with one of ten digits somewhere along the border."""
 
-    title: ClassVar[str] = "digits on photographs"
+    title = "digits on photographs"
 
     def __init__(self, *, seed: int = 0, passes: int = 8, device: torch.device | None = None) -> None:
         """Passes is how often an epoch shows each training digit, each time elsewhere on another crop."""
@@ -49,7 +49,7 @@ class DigitsOnPhotographs(Benchmark):
     def references(self) -> Float[Tensor, "n c h w"]:
         """Every training digit once, on a crop and at a place of its own."""
         once = torch.arange(self.train_size() // self.passes)
-        places = torch.randint(2**62, (len(once), 4), generator=_generator(self.seed, 1797))
+        places = torch.randint(2**62, (len(once), 4), generator=generator(self.seed, 1797))
         return self._compose("train", once, places)[0]
 
     def train_size(self) -> int:
@@ -65,16 +65,15 @@ class DigitsOnPhotographs(Benchmark):
     def train_batches(self, epoch: int, *, seed: int, batch_size: int, start: int = 0) -> Iterator[Labelled]:
         """Every training digit ``passes`` times in random order, at random places; the last short batch is left out."""
         digits = self.train_size() // self.passes
-        order = torch.randperm(self.train_size(), generator=_generator(seed, epoch)) % digits
+        order = torch.randperm(self.train_size(), generator=generator(seed, epoch)) % digits
         for number in range(start, self.train_size() // batch_size):
             chosen = order[number * batch_size : (number + 1) * batch_size]
-            places = torch.randint(2**62, (len(chosen), 4), generator=_generator(seed, epoch, number))
+            places = torch.randint(2**62, (len(chosen), 4), generator=generator(seed, epoch, number))
             yield self._compose("train", chosen, places)
 
     def examples(self, split: Split, indices: Sequence[int]) -> Labelled:
         """Image index shows digit index of the split; crop and place are hashed from (seed, split, index)."""
-        if not all(0 <= index < self.size(split) for index in indices):
-            raise ValueError(f"{self.title}: {split} indices run from 0 to {self.size(split) - 1}, got {list(indices)}")
+        self.check_indices(split, indices)
         part = list(DIGITS).index(split)
         places = [np.random.SeedSequence([self.seed, part, index]).generate_state(4, np.uint32) for index in indices]
         return self._compose(split, torch.tensor(indices), torch.tensor(np.stack(places).astype(np.int64)))
@@ -101,19 +100,3 @@ class DigitsOnPhotographs(Benchmark):
         across = beside[:, None, None] + torch.arange(DIGIT, device=self.device)
         images[batch, :, down, across] = self._digits[chosen].unsqueeze(-1)
         return images.contiguous(), self._labels[chosen]
-
-
-def border_slots(span: int) -> Int[Tensor, "n 2"]:
-    """Every (row, column) from 0 to span at which a pasted image touches the border of the larger one.
-
-    >>> len(border_slots(16))
-    64
-    """
-    rows, columns = torch.meshgrid(torch.arange(span + 1), torch.arange(span + 1), indexing="ij")
-    edge = (rows % span == 0) | (columns % span == 0) if span else torch.ones_like(rows, dtype=torch.bool)
-    return torch.stack([rows[edge], columns[edge]], dim=1)
-
-
-def _generator(*key: int) -> torch.Generator:
-    """A CPU generator that depends on the key alone, so that every device draws the same places."""
-    return torch.Generator().manual_seed(int(np.random.SeedSequence(key).generate_state(1, np.uint32)[0]))

@@ -1,21 +1,73 @@
-"""Reading image files as a person would expect."""
+"""Reading image files as a person would expect: the right way up, in colour, no matter how they are stored."""
 
+import io
 from pathlib import Path
 
 import numpy as np
 import torch
 from jaxtyping import Float
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageOps
 from torch import Tensor
+
+from ars.data.errors import DataError
+from ars.data.pasting import to_unit
+
+ORIENTATION = 0x0112  # the EXIF tag
+UNREADABLE = (OSError, SyntaxError, ValueError, Image.DecompressionBombError)
 
 
 def read_image(path: Path) -> Float[Tensor, "3 h w"]:
     """An image file as RGB in [0, 1], the right way up."""
     try:
-        with Image.open(path) as file:
-            picture = ImageOps.exif_transpose(file).convert("RGB")
+        data = path.read_bytes()
     except FileNotFoundError:
-        raise ValueError(f"there is no image at {path}") from None
-    except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:
-        raise ValueError(f"{path} cannot be read as an image: {error}") from error
-    return torch.from_numpy(np.array(picture)).permute(2, 0, 1).float() / 255
+        raise DataError(f"there is no image at {path}") from None
+    except OSError as error:
+        raise DataError(f"{path} cannot be read as an image: {error}") from error
+    return to_unit(torch.from_numpy(np.array(decode(data, str(path)))).permute(2, 0, 1))
+
+
+def decode(data: bytes, name: str) -> Image.Image:
+    """The bytes of an image file as an RGB picture, the right way up."""
+    return as_rgb(open_upright(data, name), name)
+
+
+def open_upright(data: bytes, name: str) -> Image.Image:
+    """The picture in its own mode, not decoded yet unless it has to be turned."""
+    try:
+        picture: Image.Image = Image.open(io.BytesIO(data))
+        if picture.getexif().get(ORIENTATION, 1) != 1:
+            picture = ImageOps.exif_transpose(picture)
+    except UNREADABLE as error:
+        raise unreadable(name, error) from error
+    return picture
+
+
+def as_rgb(picture: Image.Image, name: str) -> Image.Image:
+    """Decode and convert: 16-bit greys keep their range, what is transparent shows white."""
+    try:
+        if picture.mode.startswith("I"):
+            return _from_16_bits(picture)
+        if picture.mode == "F":
+            raise ValueError("it holds floating-point numbers of unknown range")
+        if picture.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in picture.info:
+            picture = picture.convert("RGBA")
+            white = Image.new("RGBA", picture.size, "white")
+            return Image.alpha_composite(white, picture).convert("RGB")
+        picture.load()
+        return picture if picture.mode == "RGB" else picture.convert("RGB")
+    except UNREADABLE as error:
+        raise unreadable(name, error) from error
+
+
+def unreadable(name: str, error: Exception) -> DataError:
+    """The sentence for a file that is no image, or a damaged one."""
+    reason = "it is no image of a known kind" if "cannot identify" in str(error) else str(error)
+    return DataError(f"{name} cannot be read as an image: {reason}; mend or remove it")
+
+
+def _from_16_bits(picture: Image.Image) -> Image.Image:
+    greys = np.asarray(picture).astype(np.int64)
+    if greys.min() < 0 or greys.max() > 65535:
+        raise ValueError(f"its greys run from {greys.min()} to {greys.max()}, more than 16 bits hold")
+    return Image.fromarray((greys // 257).astype(np.uint8)).convert("RGB")

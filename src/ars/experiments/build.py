@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from ars.data.benchmark import Benchmark
-from ars.data.digits import DigitsOnPhotographs
+from ars.data.opening import open_benchmark
 from ars.experiments.recipe import Recipe
 from ars.methods import adaptive, cohen, static_mask, sukenik, unicr
 from ars.methods.unicr import paper_beta
@@ -14,7 +14,7 @@ from ars.smoothing import SmoothedClassifier
 
 def build_benchmark(recipe: Recipe, device: torch.device) -> Benchmark:
     """The recipe's benchmark, its tensors on the device."""
-    return DigitsOnPhotographs(seed=recipe.data.seed, passes=recipe.data.passes, device=device)
+    return open_benchmark(recipe.data, device)
 
 
 def build_model(recipe: Recipe, benchmark: Benchmark, device: torch.device) -> SmoothedClassifier:

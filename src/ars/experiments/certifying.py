@@ -1,8 +1,9 @@
-"""Certifying the test images of a run, record by record."""
+"""Certifying the test images of a run, shard by shard."""
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import cast
 
@@ -11,38 +12,68 @@ import torch
 
 from ars.certification.certificate import Certificate
 from ars.certification.procedure import certify, check_request
-from ars.certification.records import Record, RecordError, RecordFile
+from ars.certification.records import Record
+from ars.certification.sampling import Precision
+from ars.certification.shards import Layout, begin, read_manifest, read_shard, write_shard
+from ars.certification.writing import remove_stale
 from ars.data.benchmark import Benchmark
+from ars.experiments.beginning import make_manifest, records_folder
 from ars.experiments.device import choose_precision
+from ars.experiments.given import Given
+from ars.experiments.progress import Progress
 from ars.experiments.recipe import CertifySettings
 from ars.experiments.run import load_run
+from ars.experiments.world import World
+from ars.smoothing import SmoothedClassifier
 
 
-def subset(benchmark: Benchmark, settings: CertifySettings) -> list[int]:
-    """The test indices that are certified: 0, every, 2 every, ..."""
-    indices = list(range(0, benchmark.size("test"), settings.every))
-    if settings.examples > len(indices):
-        raise ValueError(
-            f"{benchmark.title} has {len(indices)} test images at every={settings.every}, "
-            f"so examples={settings.examples} is too many"
-        )
-    return indices[: settings.examples]
+@dataclass(frozen=True)
+class Job:
+    """One certification, checked and begun: what is certified, how, and where its shards go."""
+
+    folder: Path
+    layout: Layout
+    settings: CertifySettings
+    benchmark: Benchmark
+    model: SmoothedClassifier
+    device: torch.device
+
+    def missing(self, number: int, have: Sequence[Record]) -> list[int]:
+        """The images of a shard that have no record yet."""
+        done = {record.certificate.index for record in have}
+        return [index for index in self.layout.images(number) if index not in done]
+
+    def certify_shard(self, number: int) -> list[Record]:
+        """Certify what a shard lacks, write the shard as a whole, and return what was new."""
+        have = read_shard(self.folder, self.layout, number)
+        indices = self.missing(number, have)
+        if not indices:
+            return []
+        images, labels = (part.to(self.device) for part in self.benchmark.examples("test", indices))
+        began = time.perf_counter()
+        certificates = _certify(self.model, images, self.settings, indices)
+        seconds = (time.perf_counter() - began) / len(indices)
+        fresh = [
+            Record(certificate, truth, self.layout.name, seconds)
+            for certificate, truth in zip(certificates, labels.tolist(), strict=True)
+        ]
+        write_shard(self.folder, number, [*have, *fresh])
+        return fresh
 
 
-def certify_run(
+def prepare(
     folder: Path,
     settings: CertifySettings,
     *,
     device: torch.device,
     name: str = "test",
-    images_at_once: int = 8,
-    report: Callable[[Record, int, int], None] = lambda record, done, total: None,
-    stop: Callable[[], bool] = lambda: False,
-) -> Sequence[Record]:
-    """Certify test images that have no record yet; each is on disk before the next begins."""
-    _, benchmark, model = load_run(folder, device)
-    precision = choose_precision(settings.precision, device)
-    settings = replace(settings, precision=precision)
+    shard_size: int | None = None,
+    given: Given | None = None,
+) -> Job:
+    """Load the model, check the request and write the manifest; refused requests leave nothing behind."""
+    records = records_folder(folder, name)
+    benchmark, model = given.load(device) if given else load_run(folder, device)[1:]
+    settings = replace(settings, precision=choose_precision(settings.precision, device))
     check_request(
         model,
         norm=settings.norm,
@@ -51,83 +82,80 @@ def certify_run(
         alpha=settings.alpha,
         bound=settings.bound,
     )
-    indices = subset(benchmark, settings)
-    file = RecordFile(folder / "certify" / name / "records.jsonl")
-    _check_same(file, settings)
-    left = [index for index in indices if index not in file.done]
-    left_over = len(left)
-    for start in range(0, len(left), images_at_once):
+    if settings.seed < 0 or settings.n_select < 1:
+        raise ValueError(f"need seed >= 0 and n_select >= 1, got {settings.seed} and {settings.n_select}")
+    wanted = make_manifest(settings, model=fingerprint(model), shard_size=shard_size, begun=read_manifest(records))
+    check_subset(benchmark, wanted.layout)
+    if given:
+        given.claim(folder, model, benchmark, device)
+    begin(records, wanted)
+    return Job(records, wanted.layout, settings, benchmark, model, device)
+
+
+def certify_run(
+    folder: Path,
+    settings: CertifySettings,
+    *,
+    device: torch.device,
+    name: str = "test",
+    shard_size: int | None = None,
+    given: Given | None = None,
+    world: World = World(),  # noqa: B008 (frozen)
+    report: Callable[[Progress], None] = lambda progress: None,
+    stop: Callable[[], bool] = lambda: False,
+) -> Sequence[Record]:
+    """Certify this rank's shards that are not there yet; each is on disk as a whole before the next begins.
+
+    Which images a shard holds and which noise they see depend on neither the world nor on what is done already.
+    """
+    job = prepare(folder, settings, device=device, name=name, shard_size=shard_size, given=given)
+    remove_stale(job.folder)
+    shards = {number: read_shard(job.folder, job.layout, number) for number in world.share(job.layout.shards)}
+    left = {number: len(job.missing(number, have)) for number, have in shards.items()}
+    records = [record for have in shards.values() for record in have]
+    at, began = Progress(total=len(records) + sum(left.values())).found(records), time.perf_counter()
+    for number in (number for number, count in left.items() if count):
         if stop():
             raise KeyboardInterrupt
-        chosen = left[start : start + images_at_once]
-        images, labels = (part.to(device) for part in benchmark.examples("test", chosen))
-        began = time.perf_counter()
-        certificates = cast(
-            list[Certificate],
-            certify(
-                model,
-                images,
-                norm=settings.norm,
-                n_select=settings.n_select,
-                n_estimate=settings.n_estimate,
-                alpha=settings.alpha,
-                seed=settings.seed,
-                bound=settings.bound,
-                indices=chosen,
-                precision=precision,
-            ),
+        fresh = job.certify_shard(number)
+        records += fresh
+        at = at.made(fresh, seconds=time.perf_counter() - began)
+        report(at)
+    return records
+
+
+def check_subset(benchmark: Benchmark, layout: Layout) -> None:
+    """Refuse more examples than there are."""
+    there = len(range(0, benchmark.size("test"), layout.every))
+    if layout.examples > there:
+        raise ValueError(
+            f"{benchmark.title} has {there} test images at every={layout.every}, "
+            f"so examples={layout.examples} is too many"
         )
-        seconds = (time.perf_counter() - began) / len(chosen)
-        for certificate, truth in zip(certificates, labels.tolist(), strict=True):
-            record = Record(certificate, truth, subset_name(settings), seconds)
-            file.append(record)
-            left_over -= 1
-            report(record, len(indices) - left_over, len(indices))
-    return [record for record in file.records if record.certificate.index in set(indices)]
 
 
-def save_stages(folder: Path, settings: CertifySettings, *, device: torch.device, name: str, images: int) -> Path:
-    """Save one draw of the pipeline, taken apart, for the first images of the subset; the report draws them."""
-    _, benchmark, model = load_run(folder, device)
-    indices = subset(benchmark, settings)[:images]
-    x, labels = (part.to(device) for part in benchmark.examples("test", indices))
-    generator = torch.Generator(device).manual_seed(settings.seed)
-    releases, average = model.stages(x, generator)
-    arrays = {"index": np.array(indices), "truth": labels.cpu().numpy(), "input": x, "average": average}
-    for number, release in enumerate(releases, start=1):
-        weight = release.weight.expand(len(x), -1, *x.shape[2:])
-        arrays |= {f"value_{number}": release.value, f"weight_{number}": weight, f"masked_{number}": weight * x}
-    path = folder / "certify" / name / "stages.npz"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(".part.npz")
-    saved = {key: np.asarray(torch.as_tensor(value).cpu()) for key, value in arrays.items()}
-    np.savez_compressed(temporary, allow_pickle=False, **saved)
-    temporary.replace(path)
-    return path
+def fingerprint(model: SmoothedClassifier) -> str:
+    """A digest of the weights and noise levels: records of two models are never mixed."""
+    digest = sha256(repr(model.mechanism.sigmas).encode())
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()[:16]
 
 
-def _check_same(file: RecordFile, settings: CertifySettings) -> None:
-    """Refuse to mix records of different settings in one file."""
-    for record in file.records[:1]:
-        have = record.certificate
-        pairs = {
-            "norm": (have.norm, settings.norm),
-            "n_select": (sum(have.select_counts), settings.n_select),
-            "n_estimate": (have.n_estimate, settings.n_estimate),
-            "alpha": (have.alpha, settings.alpha),
-            "bound": (have.bound, settings.bound),
-            "seed": (have.seed, settings.seed),
-            "precision": (have.precision, settings.precision),
-            "every": (record.subset, subset_name(settings)),
-        }
-        for name, (old, new) in pairs.items():
-            if old != new:
-                raise RecordError(
-                    f"{file.path} holds records with {name}={old}, asked for is {new}; "
-                    "certify under another --name, or remove that file"
-                )
-
-
-def subset_name(settings: CertifySettings) -> str:
-    """How records name the subset, as a slice of the test indices; more examples of the same may follow."""
-    return f"test[::{settings.every}]"
+def _certify(
+    model: SmoothedClassifier, images: torch.Tensor, settings: CertifySettings, indices: Sequence[int]
+) -> list[Certificate]:
+    certificates = certify(
+        model,
+        images,
+        norm=settings.norm,
+        n_select=settings.n_select,
+        n_estimate=settings.n_estimate,
+        alpha=settings.alpha,
+        seed=settings.seed,
+        bound=settings.bound,
+        indices=indices,
+        precision=cast(Precision, settings.precision),
+    )
+    return cast(list[Certificate], certificates)

@@ -7,11 +7,18 @@ import torch
 from ars.certification.sampling import Precision
 
 
-def choose_device(name: str) -> torch.device:
-    """auto takes a GPU where torch sees one; anything else is a torch device name."""
-    if name == "auto":
-        if torch.cuda.is_available():
+def choose_device(name: str, local_rank: int | None = None) -> torch.device:
+    """auto takes a GPU where torch sees one; anything else is a torch device name.
+
+    Among several processes on a machine, each takes the GPU of its local rank unless one was named by its number.
+    """
+    if name in ("auto", "cuda") and torch.cuda.is_available():
+        if local_rank is None:
             return torch.device("cuda")
+        device = torch.device("cuda", local_rank % torch.cuda.device_count())
+        torch.cuda.set_device(device)
+        return device
+    if name == "auto":
         return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
     try:
         device = torch.device(name)

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import yaml
 
 from ars.certification.bounds import Bound, check_alpha
+from ars.data.settings import Data
 from ars.theory import Norm
 from ars.training.settings import TrainSettings
 
@@ -18,21 +19,6 @@ Method = Literal["adaptive", "cohen", "static_mask", "unicr", "sukenik"]
 
 class RecipeError(ValueError):
     """A recipe that cannot be read or does not make sense."""
-
-
-@dataclass(frozen=True)
-class Data:
-    """The benchmark.
-
-    Args:
-        kind: digits (on photographs; embedded, no download).
-        seed: decides the test inputs, together with their indices.
-        passes: how often an epoch shows each training digit.
-    """
-
-    kind: Literal["digits"] = "digits"
-    seed: int = 0
-    passes: int = 8
 
 
 @dataclass(frozen=True)
@@ -129,14 +115,19 @@ class Recipe:
 
     def to_yaml(self) -> str:
         """The resolved recipe, as it is kept in a run folder."""
-        return yaml.safe_dump(asdict(self), sort_keys=False)
+        return yaml.safe_dump(self.resolved(), sort_keys=False)
+
+    def resolved(self) -> dict[str, Any]:
+        """All values; of the data, those keys that its kind has."""
+        return {**asdict(self), "data": {"kind": self.data.kind, **self.data.options}}
 
     @property
     def identity(self) -> str:
         """A digest of all that decides the weights: the recipe without its certification."""
-        content: dict[str, Any] = asdict(self)
+        content = self.resolved()
         content.pop("certify")
         content["train"].pop("checkpoint_minutes")
+        content["data"].pop("workers", None)
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 

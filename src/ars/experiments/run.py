@@ -1,7 +1,7 @@
 """Run folders: a recipe, its trained model, its records; each step goes on where it was interrupted.
 
 recipe.yaml, benchmark.json, environment.json, train.jsonl and model.safetensors are written here,
-certify/<name>/records.jsonl and stages.npz by ars.experiments.certifying.
+certify/<name>/ with settings.json, shard-*.jsonl and stages.npz by ars.experiments.certifying.
 """
 
 import json
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import torch
 
+from ars.certification.writing import write_whole
 from ars.data.benchmark import Benchmark
 from ars.experiments.build import build_benchmark, build_model
 from ars.experiments.device import choose_precision
@@ -37,7 +38,7 @@ def train_run(
     if (folder / MODEL).exists():
         return False
     benchmark = build_benchmark(recipe, device)
-    _describe(folder, benchmark, device)
+    describe(folder, benchmark, device)
     model = build_model(recipe, benchmark, device)
     trainer = Trainer(
         model,
@@ -76,16 +77,18 @@ def _claim(folder: Path, recipe: Recipe) -> None:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise RecipeError(f"{folder} exists and is not a run folder; choose another folder with --out")
     folder.mkdir(parents=True, exist_ok=True)
-    _write(path, recipe.to_yaml())
+    write_whole(path, recipe.to_yaml())
 
 
-def _describe(folder: Path, benchmark: Benchmark, device: torch.device) -> None:
+def describe(folder: Path, benchmark: Benchmark, device: torch.device) -> None:
     """Write what the report needs to know of the benchmark, and what the run was made with."""
     about = {"title": benchmark.title, "class_names": list(benchmark.class_names), "shape": list(benchmark.shape)}
-    _write(folder / "benchmark.json", json.dumps(about))
+    write_whole(folder / "benchmark.json", json.dumps(about))
     packages = {name: _version(name) for name in ("adaptive-smoothing", "torch", "numpy", "scipy")}
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or platform.machine()
-    _write(folder / "environment.json", json.dumps({"python": platform.python_version(), **packages, "device": name}))
+    write_whole(
+        folder / "environment.json", json.dumps({"python": platform.python_version(), **packages, "device": name})
+    )
 
 
 def _version(package: str) -> str:
@@ -93,9 +96,3 @@ def _version(package: str) -> str:
         return version(package)
     except PackageNotFoundError:  # run from a source tree that is not installed
         return "unknown"
-
-
-def _write(path: Path, text: str) -> None:
-    temporary = path.with_name(path.name + ".part")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)

@@ -34,7 +34,7 @@ def cells(row: Row) -> list[str]:
         _average_radius(row),
         _percent(row.abstentions),
         str(len(row.group.runs)),
-        str(row.images),
+        str(row.images) + ("*" if row.missing else ""),
         f"{row.seconds.mean:.2g}",
     ]
 
@@ -47,6 +47,8 @@ def note(block: Block) -> str:
         f"Accuracies in percent{seeds}; an accuracy p on n images has a standard error of √(p(1−p)/n), for the "
         f"standard accuracies here at most {error:.1f} points. Average radii are cut, never rounded up."
     )
+    if any(row.missing for row in block.rows):
+        text += " * So far: images of these runs are still to be certified."
     return text if block.section.same_images else text + " The runs did not all answer for the same images."
 
 
@@ -123,6 +125,7 @@ def _json_row(row: Row, radii: Sequence[float]) -> dict[str, Any]:
         "method": row.group.method,
         "seeds": [run.seed for run in row.group.runs],
         "images": [len(run.records) for run in row.group.runs],
+        "missing": [run.missing for run in row.group.runs],
         "n_estimate": row.group.settings.n_estimate,
         "alpha": row.group.settings.alpha,
         "standard_accuracy": {**_json_spread(row.standard), "standard_error": row.standard_error},

@@ -10,7 +10,8 @@ import yaml
 
 from ars.certification.bounds import BOUNDS, Bound
 from ars.certification.certificate import Certificate
-from ars.certification.records import Record, RecordError, read_records
+from ars.certification.records import Record, RecordError
+from ars.certification.shards import Merged, merge
 from ars.report.errors import ReportError
 from ars.theory import Norm
 
@@ -32,7 +33,10 @@ class Settings:
 
 @dataclass(frozen=True)
 class Run:
-    """One trained and certified model: what its recipe says, its benchmark and its records in the order of index."""
+    """One trained and certified model: what its recipe says, its benchmark and its records in the order of index.
+
+    missing counts the images that have no record yet, where a report on what is there was asked for.
+    """
 
     path: Path
     name: str
@@ -45,6 +49,7 @@ class Run:
     shape: tuple[int, int, int]
     settings: Settings
     records: tuple[Record, ...]
+    missing: int
     stages: Path | None
     environment: dict[str, str]
 
@@ -56,12 +61,18 @@ class Run:
         return chosen, *(bound for bound in others if all(bound in record.certificate.radii for record in self.records))
 
 
-def load_runs(paths: Sequence[Path], *, name: str = "test") -> list[Run]:
-    """Read run folders, each certified under certify/<name>; run names are as long as needed to differ."""
+def load_runs(paths: Sequence[Path], *, name: str = "test", partial: bool = False) -> list[Run]:
+    """Read run folders, each certified under certify/<name>; run names are as long as needed to differ.
+
+    A certification that is not complete is refused unless partial is asked for.
+    """
     if not paths:
         raise ReportError("a report needs at least one run folder, got none")
     names = _distinct_names(paths)
-    return [_load_run(path, run_name, certification=name) for path, run_name in zip(paths, names, strict=True)]
+    return [
+        _load_run(path, run_name, certification=name, partial=partial)
+        for path, run_name in zip(paths, names, strict=True)
+    ]
 
 
 def _distinct_names(paths: Sequence[Path]) -> list[str]:
@@ -75,13 +86,14 @@ def _distinct_names(paths: Sequence[Path]) -> list[str]:
     return ["-".join(part[-length:]) for part in parts]
 
 
-def _load_run(path: Path, run_name: str, *, certification: str) -> Run:
+def _load_run(path: Path, run_name: str, *, certification: str, partial: bool) -> Run:
     folder = path / "certify" / certification
     if not path.is_dir():
         raise ReportError(f"{path} is not a run folder")
     recipe = _read_mapping(path / "recipe.yaml", yaml.safe_load)
     benchmark = _read_mapping(path / "benchmark.json", json.loads)
-    records = _load_records(path, folder)
+    merged = _load_records(folder, partial=partial)
+    records = merged.records
     try:
         channels, height, width = benchmark["shape"]
         run = Run(
@@ -96,6 +108,7 @@ def _load_run(path: Path, run_name: str, *, certification: str) -> Run:
             shape=(int(channels), int(height), int(width)),
             settings=_settings(records[0]),
             records=records,
+            missing=len(merged.missing),
             stages=folder / "stages.npz" if (folder / "stages.npz").exists() else None,
             environment=_load_environment(path / "environment.json"),
         )
@@ -124,22 +137,13 @@ def _load_environment(path: Path) -> dict[str, str]:
     return {str(key): value if isinstance(value, str) else json.dumps(value) for key, value in content.items()}
 
 
-def _load_records(path: Path, folder: Path) -> tuple[Record, ...]:
-    seen: dict[int, Record] = {}
-    for file in sorted(folder.glob("*.jsonl")):
-        try:
-            records = read_records(file)
-        except RecordError as error:
-            raise ReportError(str(error)) from error
-        for record in records:
-            index = record.certificate.index
-            if index in seen:
-                raise ReportError(f"image {index} has two records in {folder}; keep one shard of it and remove others")
-            seen[index] = record
-    if not seen:
-        raise ReportError(f"{folder} holds no records; run `ars certify {path}` first")
-    _check_agreement(folder, list(seen.values()))
-    return tuple(seen[index] for index in sorted(seen))
+def _load_records(folder: Path, *, partial: bool) -> Merged:
+    try:
+        merged = merge(folder, partial=partial)
+    except RecordError as error:
+        raise ReportError(str(error)) from error
+    _check_agreement(folder, merged.records)
+    return merged
 
 
 def _settings(record: Record) -> Settings:

@@ -39,6 +39,11 @@ class Row:
         return min(len(run.records) for run in self.group.runs)
 
     @property
+    def missing(self) -> int:
+        """Images that are still to be certified, over all seeds."""
+        return sum(run.missing for run in self.group.runs)
+
+    @property
     def standard_error(self) -> float:
         """The standard error of the standard accuracy of one seed, from its n images."""
         return standard_error(self.standard.mean, self.images)

@@ -22,13 +22,13 @@ class Report:
     files: tuple[Path, ...]
 
 
-def write_report(runs: Sequence[Path], out: Path, *, name: str = "test") -> Report:
+def write_report(runs: Sequence[Path], out: Path, *, name: str = "test", partial: bool = False) -> Report:
     """Write the table, the figures and the page of some runs into the folder out, from the runs' files alone.
 
-    name is the certification that is reported, certify/<name> of every run. All is drawn before anything is written,
-    and equal run folders give equal files.
+    name is the certification that is reported, certify/<name> of every run; one that is not complete is refused unless
+    partial is asked for. All is drawn before anything is written, and equal run folders give equal files.
     """
-    loaded = load_runs(runs, name=name)
+    loaded = load_runs(runs, name=name, partial=partial)
     table = make_table(make_sections(loaded))
     pipelines = {run.name: _make_pipeline(run) for run in loaded if run.stages is not None}
     curves = draw_curves(table.sections)

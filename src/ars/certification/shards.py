@@ -1,0 +1,198 @@
+"""Records in fixed shards: consecutive images of the subset, one file a shard, each written as a whole.
+
+certify/<name>/settings.json is the manifest: how all of the records are made, and which images belong to which shard.
+certify/<name>/shard-00012.jsonl holds the records of shard 12. Which images a shard holds depends on neither the number
+of processes nor on what is done already, so any process may write any shard at any time.
+"""
+
+import json
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+from ars.certification.records import Record, RecordError, read_records
+from ars.certification.writing import write_whole
+
+SETTINGS = "settings.json"
+SHARD_SIZE = 10
+MOST_NAMED = 4
+
+
+class IncompleteError(RecordError):
+    """Records that are not all there yet."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The subset 0, every, 2 every, ... of the test images, cut into shards.
+
+    >>> layout = Layout(examples=5, every=10, shard_size=2)
+    >>> [list(layout.images(number)) for number in range(layout.shards)]
+    [[0, 10], [20, 30], [40]]
+    """
+
+    examples: int
+    every: int = 1
+    shard_size: int = SHARD_SIZE
+
+    def __post_init__(self) -> None:
+        if min(self.examples, self.every, self.shard_size) < 1:
+            raise ValueError(f"examples, every and shard_size must be at least 1, got {self}")
+
+    @property
+    def indices(self) -> range:
+        """All test images of the subset."""
+        return range(0, self.examples * self.every, self.every)
+
+    @property
+    def shards(self) -> int:
+        """How many shards there are; the last may be shorter."""
+        return -(-self.examples // self.shard_size)
+
+    def images(self, number: int) -> range:
+        """The test images of one shard."""
+        return self.indices[number * self.shard_size : (number + 1) * self.shard_size]
+
+    @property
+    def name(self) -> str:
+        """How records name the subset, as a slice of the test images; more examples of the same may follow."""
+        return f"test[::{self.every}]"
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What all records of a folder have in common: their layout, the settings and a digest of the model."""
+
+    layout: Layout
+    settings: dict[str, Any]
+    model: str
+
+    def to_json(self) -> str:
+        """The content of settings.json; equal manifests give equal files."""
+        return json.dumps(asdict(self), indent=2) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read it back; a field that is missing or unknown is an error."""
+        raw = json.loads(text)
+        return cls(layout=Layout(**raw.pop("layout")), **raw)
+
+
+@dataclass(frozen=True)
+class Merged:
+    """The records of a folder in the order of index, and the images that have none yet."""
+
+    manifest: Manifest
+    records: tuple[Record, ...]
+    missing: tuple[int, ...]
+
+
+def read_manifest(folder: Path) -> Manifest | None:
+    """What the folder's records have in common; None where nothing was begun."""
+    path = folder / SETTINGS
+    # looked at before the manifest, which another process may be writing: it is there before any shard
+    shards = any(folder.glob("*.jsonl"))
+    try:
+        return Manifest.from_json(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        if shards:
+            raise RecordError(f"{folder} holds records without {SETTINGS}; certify under another --name") from None
+        return None
+    except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise RecordError(f"{path} cannot be read ({error}); certify under another --name") from error
+
+
+def begin(folder: Path, wanted: Manifest) -> Manifest:
+    """Write the manifest, or hold it against the one that is there; nothing may differ, but examples may grow.
+
+    Processes that begin at the same time write the same content.
+    """
+    have = read_manifest(folder)
+    if have is not None:
+        _check_same(folder, have, wanted)
+        if wanted.layout.examples <= have.layout.examples:
+            return have
+    write_whole(folder / SETTINGS, wanted.to_json())
+    return wanted
+
+
+def read_shard(folder: Path, layout: Layout, number: int) -> list[Record]:
+    """The records of one shard; none where it was not written yet."""
+    path = shard_path(folder, number)
+    if not path.exists():
+        return []
+    records = read_records(path)
+    indices = [record.certificate.index for record in records]
+    # a shard that was written when more examples were asked for may hold more than this layout says
+    room = replace(layout, examples=(number + 1) * layout.shard_size).images(number)
+    if len(set(indices)) < len(indices) or not set(indices) <= set(room):
+        raise RecordError(f"{path} holds images {indices}, expected each of {list(room)} once; move it away")
+    return records
+
+
+def write_shard(folder: Path, number: int, records: list[Record]) -> None:
+    """Write one shard as a whole."""
+    ordered = sorted(records, key=lambda record: record.certificate.index)
+    write_whole(shard_path(folder, number), "".join(record.to_json() + "\n" for record in ordered))
+
+
+def shard_path(folder: Path, number: int) -> Path:
+    """Where a shard lies."""
+    return folder / f"shard-{number:05d}.jsonl"
+
+
+def merge(folder: Path, *, partial: bool = False) -> Merged:
+    """All records of a folder; refuses one that is not complete unless partial is asked for."""
+    manifest = read_manifest(folder)
+    if manifest is None:
+        raise _nothing(folder)
+    layout = manifest.layout
+    shards = [shard_path(folder, number) for number in range(layout.shards)]
+    strays = sorted(set(folder.glob("*.jsonl")) - set(shards))
+    if strays:
+        raise RecordError(f"{strays[0]} is no shard of {layout.examples} examples; move it away")
+    records = [record for number in range(layout.shards) for record in read_shard(folder, layout, number)]
+    done = {record.certificate.index for record in records}
+    if not done:
+        raise _nothing(folder)
+    missing = tuple(index for index in layout.indices if index not in done)
+    if missing and not partial:
+        raise IncompleteError(
+            f"{folder} has {len(done)} of {layout.examples} images, missing are {name_images(missing, layout.every)}; "
+            "run the same `ars certify` again to go on, or take what is there with --partial"
+        )
+    return Merged(manifest, tuple(sorted(records, key=lambda record: record.certificate.index)), missing)
+
+
+def name_images(indices: tuple[int, ...], every: int) -> str:
+    """Name images by their stretches, the first few of them.
+
+    >>> name_images((0, 1, 2, 5, 9, 10), 1), name_images((0, 50, 100, 500), 50)
+    ('0 to 2, 5, 9 to 10', '0 to 100, 500')
+    """
+    stretches: list[list[int]] = []
+    for index in indices:
+        if stretches and index == stretches[-1][-1] + every:
+            stretches[-1].append(index)
+        else:
+            stretches.append([index])
+    names = [f"{part[0]} to {part[-1]}" if len(part) > 1 else str(part[0]) for part in stretches[:MOST_NAMED]]
+    return ", ".join(names) + (" and more" if len(stretches) > MOST_NAMED else "")
+
+
+def _nothing(folder: Path) -> IncompleteError:
+    return IncompleteError(f"{folder} holds no records; run `ars certify {folder.parent.parent}` first")
+
+
+def _check_same(folder: Path, have: Manifest, wanted: Manifest) -> None:
+    old, new = ({**it.settings, "every": it.layout.every, "shard_size": it.layout.shard_size} for it in (have, wanted))
+    for name in new | old:
+        if old.get(name) != new.get(name):
+            raise RecordError(
+                f"{folder} holds records with {name}={old.get(name)}, asked for is {new.get(name)}; "
+                "certify under another --name, or remove that folder"
+            )
+    if have.model != wanted.model:
+        raise RecordError(
+            f"{folder} holds records of a model with other weights or noise; certify under another --name"
+        )

@@ -1,0 +1,57 @@
+"""Files that are whole or not there, whenever the process dies and whoever else writes."""
+
+import os
+import secrets
+import time
+from contextlib import suppress
+from pathlib import Path
+
+PART = ".part"
+STALE_SECONDS = 3600.0
+
+
+class WriteError(OSError):
+    """A file that could not be written, in one sentence."""
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write through a temporary file of its own, pushed to the disk, and os.replace.
+
+    The old file or the whole new one is there at any moment. The temporary file is removed on failure.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{PART}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with temporary.open("x", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        finally:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise WriteError(
+            f"cannot write {path}: {error.strerror or error}; all that was written before is kept, so make room or "
+            "make the folder writable, and run the same command again"
+        ) from error
+    _push_names(path.parent)
+
+
+def remove_stale(folder: Path) -> None:
+    """Remove temporary files that a killed process left; younger ones may belong to a process that is writing."""
+    for part in folder.glob(f".*{PART}"):
+        with suppress(OSError):
+            if time.time() - part.stat().st_mtime > STALE_SECONDS:
+                part.unlink()
+
+
+def _push_names(folder: Path) -> None:
+    """Push the new name to the disk too, where the file system can."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

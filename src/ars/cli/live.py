@@ -1,0 +1,72 @@
+"""The live view of a certification: a bar in a terminal, plain lines elsewhere, on the error stream."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from ars.experiments.progress import Progress
+from ars.theory import Norm
+from ars.theory.rounding import truncate
+
+LINE_SECONDS = 10.0
+Show = Callable[[Progress], None]
+
+
+@contextmanager
+def live_view(title: str, *, norm: Norm, shown: bool = True) -> Iterator[Show]:
+    """Yield what shows the progress; where it is not to be shown, only the last line is."""
+    if not shown:
+        yield lambda at: _lines(title, norm)(at) if at.done == at.total else None
+        return
+    if not sys.stderr.isatty():
+        yield _lines(title, norm)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+    from rich.progress import Progress as Bar
+    from rich.table import Column
+
+    columns = (
+        TextColumn(title, markup=False),
+        BarColumn(bar_width=12),
+        MofNCompleteColumn(),
+        TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=False)),  # two lines if need be
+    )
+    with Bar(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("certifying", total=None)
+        yield lambda at: bar.update(task, completed=at.done, total=at.total, description=describe(at, norm))
+
+
+def describe(at: Progress, norm: Norm) -> str:
+    """What stands beside the count of images."""
+    radius = truncate(255 * at.average_radius, 2) + "/255" if norm == "linf" else truncate(at.average_radius, 4)
+    left = at.seconds_left
+    parts = [f"certified {at.certified:.0%}", f"average radius {radius}", f"{at.draws_a_second:,.0f} draws/s"]
+    return ", ".join([*parts, *([f"{duration(left)} left"] if left else [])])
+
+
+def duration(seconds: float) -> str:
+    """A time for people.
+
+    >>> duration(9.2), duration(75), duration(4000), duration(200000)
+    ('10 s', '1 min 15 s', '1 h 7 min', '55 h 34 min')
+    """
+    whole = -int(-seconds // 1)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {-(-whole // 60) % 60} min"
+
+
+def _lines(title: str, norm: Norm) -> Show:
+    shown = -LINE_SECONDS
+
+    def show(at: Progress) -> None:
+        nonlocal shown
+        now = time.monotonic()
+        if at.done == at.total or now - shown >= LINE_SECONDS:
+            shown = now
+            print(f"{title}: {at.done} of {at.total} images, {describe(at, norm)}", file=sys.stderr, flush=True)
+
+    return show

@@ -1,0 +1,109 @@
+"""CIFAR-10 in its official binary layout: six batches of 10,000 rows, a label and 3 x 32 x 32 bytes each."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Int, UInt8
+from torch import Tensor
+
+from ars.data.errors import DataError
+from ars.data.locations import CIFAR10
+
+FOLDER, PICKLED = CIFAR10
+CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+SIDE = 32
+ROW = 1 + 3 * SIDE * SIDE
+TEST = "test_batch"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How many rows each batch has, and its SHA-1; tests have smaller ones than the published."""
+
+    sha1: Mapping[str, str]
+    rows: int = 10_000
+
+
+PUBLISHED = Layout(
+    {
+        "data_batch_1": "aadd24acce27caa71bf4b10992e9e7b2d74c2540",
+        "data_batch_2": "c0ba65cce70568cd57b4e03e9ac8d2a5367c1795",
+        "data_batch_3": "1dd00a74ab1d17a6e7d73e185b69dbf31242f295",
+        "data_batch_4": "aab85764eb3584312d3c7f65fd2fd016e36a258e",
+        "data_batch_5": "26e2849e66a845b7f1e4614ae70f4889ae604628",
+        TEST: "67eb016db431130d61cd03c7ad570b013799c88c",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Cifar10:
+    """The images in their original order, with a digest of all batches."""
+
+    train: UInt8[Tensor, "n 3 32 32"]
+    train_labels: Int[Tensor, " n"]
+    test: UInt8[Tensor, "m 3 32 32"]
+    test_labels: Int[Tensor, " m"]
+    digest: str
+
+
+def load_cifar10(root: Path, layout: Layout = PUBLISHED) -> Cifar10:
+    """Read the batches below root, each of the right length and with its published SHA-1."""
+    folder = batches_folder(root)
+    batches = [_split(read_batch(folder / f"{name}.bin", name, layout)) for name in layout.sha1 if name != TEST]
+    test, test_labels = _split(read_batch(folder / f"{TEST}.bin", TEST, layout))
+    train, train_labels = (torch.cat(parts) for parts in zip(*batches, strict=True))
+    digest = hashlib.sha256("".join(layout.sha1.values()).encode()).hexdigest()
+    return Cifar10(train, train_labels, test, test_labels, digest)
+
+
+def batches_folder(root: Path) -> Path:
+    """The folder of the binary batches: root itself or the usual name below it."""
+    for folder in (root / FOLDER, root):
+        if (folder / f"{TEST}.bin").is_file():
+            return folder
+    pickled = next((folder for folder in (root / PICKLED, root) if (folder / TEST).is_file()), None)
+    if pickled:
+        raise DataError(
+            f"{pickled} holds the pickled layout of CIFAR-10; the binary one is expected: convert it without running "
+            f"any of its code by 'ars data get cifar10 --from {pickled} --root {pickled.parent}'"
+        )
+    raise DataError(
+        f"CIFAR-10 is expected as {root / FOLDER}/*.bin, found no {TEST}.bin; run 'ars data get cifar10 --root DIR'"
+    )
+
+
+def read_batch(path: Path, name: str, layout: Layout = PUBLISHED) -> bytes:
+    """The rows of a batch file, checked."""
+    if not path.is_file():
+        raise DataError(
+            f"{path} is missing, one of the {len(layout.sha1)} batches of CIFAR-10; get it by 'ars data get'"
+        )
+    rows = path.read_bytes()
+    check_rows(rows, name, layout, found=str(path))
+    return rows
+
+
+def check_rows(rows: bytes, name: str, layout: Layout, *, found: str) -> None:
+    """Refuse rows that are not the published batch of this name, whatever they were read from."""
+    expected = layout.rows * ROW
+    if len(rows) != expected:
+        raise DataError(
+            f"{found} has {len(rows):,} bytes, expected are {layout.rows:,} rows of {ROW:,} bytes = {expected:,}; "
+            "remove it and run 'ars data get cifar10'"
+        )
+    digest = hashlib.sha1(rows, usedforsecurity=False).hexdigest()
+    if digest != layout.sha1[name]:
+        raise DataError(
+            f"{found} has the SHA-1 {digest}, that of {name} is {layout.sha1[name]}; "
+            "remove it and run 'ars data get cifar10'"
+        )
+
+
+def _split(rows: bytes) -> tuple[UInt8[Tensor, "n 3 32 32"], Int[Tensor, " n"]]:
+    table = torch.from_numpy(np.frombuffer(rows, dtype=np.uint8).copy()).view(-1, ROW)
+    return table[:, 1:].reshape(-1, 3, SIDE, SIDE), table[:, 0].long()

@@ -1,0 +1,98 @@
+"""Crops of photographs with Pillow: boxes are chosen in the coordinates of the source, cut and resized in one pass.
+
+Resizing only what the crop shows gives the same pixels as resizing the whole picture first, for less work.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float64, UInt8
+from PIL import Image
+
+from ars.data.images import UNREADABLE, as_rgb, unreadable
+
+Box = tuple[float | int, float | int, float | int, float | int]
+"""Left, upper, right, lower edge."""
+ATTEMPTS = 10
+DRAWS = 4 * ATTEMPTS
+RATIOS = (3 / 4, 4 / 3)
+
+
+def random_resized_box(width: int, height: int, u: Float64[np.ndarray, " 40"], *, smallest: float) -> Box:
+    """The box of a RandomResizedCrop: area uniform in [smallest, 1], log of the aspect ratio uniform, place uniform.
+
+    u holds DRAWS uniform numbers; where no attempt fits, the largest centred box with an allowed ratio is taken.
+    """
+    for area_draw, ratio_draw, x_draw, y_draw in u.reshape(ATTEMPTS, 4):
+        area = width * height * (smallest + (1 - smallest) * area_draw)
+        ratio = math.exp(math.log(RATIOS[0]) + (math.log(RATIOS[1]) - math.log(RATIOS[0])) * ratio_draw)
+        w, h = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
+        if 0 < w <= width and 0 < h <= height:
+            left, top = int(x_draw * (width - w + 1)), int(y_draw * (height - h + 1))
+            return left, top, left + w, top + h
+    w = min(width, round(height * RATIOS[1]))
+    h = min(height, round(width / RATIOS[0]))
+    left, top = (width - w) // 2, (height - h) // 2
+    return left, top, left + w, top + h
+
+
+def resized(width: int, height: int, short: int) -> tuple[int, int]:
+    """The size of a picture after its short side is brought to short.
+
+    >>> resized(178, 218, 240)
+    (240, 293)
+    """
+    if width <= height:
+        return short, int(short * height / width)
+    return int(short * width / height), short
+
+
+def box_after_resizing(width: int, height: int, *, short: int, left: int, top: int, side: int) -> Box:
+    """The box in the source that a side x side crop at (left, top) shows once the short side is brought to short."""
+    new_width, new_height = resized(width, height, short)
+    across, down = width / new_width, height / new_height
+    return left * across, top * down, (left + side) * across, (top + side) * down
+
+
+def centre_box(width: int, height: int, *, short: int, side: int) -> Box:
+    """The box of a centre crop after the short side is brought to short (ImageNet: 256, 224)."""
+    new_width, new_height = resized(width, height, short)
+    left, top = round((new_width - side) / 2), round((new_height - side) / 2)
+    return box_after_resizing(width, height, short=short, left=left, top=top, side=side)
+
+
+def holding_offset(length: int, side: int, points: Sequence[float], margin: int, u: float) -> int:
+    """Where a window of this side may begin on an axis so that all points lie margin inside; u in [0, 1) picks one.
+
+    Points too near the end of the axis, or too far apart, get the window that comes nearest to holding them.
+    """
+    lowest, highest = math.ceil(max(points) + margin - side), math.floor(min(points) - margin)
+    if lowest > highest:  # wider than the window: centred on them
+        lowest = highest = round((min(points) + max(points) - side) / 2)
+    lowest, highest = (min(max(0, bound), length - side) for bound in (lowest, highest))
+    return lowest + int(u * (highest - lowest + 1))
+
+
+def cut(picture: Image.Image, box: Box, side: int, name: str, *, fast: bool = False) -> Image.Image:
+    """The box as a side x side RGB picture, antialiased bilinear.
+
+    fast lets the JPEG decoder halve large pictures as long as the box keeps at least side x side pixels: other pixels
+    than from a full decoding, so it is for training only.
+    """
+    width, height = picture.size
+    left, top, right, lower = box
+    try:
+        if fast and picture.format == "JPEG":
+            wanted = math.ceil(width * side / (right - left)), math.ceil(height * side / (lower - top))
+            picture.draft(picture.mode, wanted)
+        across, down = picture.size[0] / width, picture.size[1] / height
+        scaled = left * across, top * down, right * across, lower * down
+        return as_rgb(picture, name).resize((side, side), Image.Resampling.BILINEAR, box=scaled)
+    except UNREADABLE as error:
+        raise unreadable(name, error) from error
+
+
+def as_bytes(picture: Image.Image) -> UInt8[np.ndarray, "3 h w"]:
+    """The pixels, channels first."""
+    return np.ascontiguousarray(np.asarray(picture).transpose(2, 0, 1))

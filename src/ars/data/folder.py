@@ -1,0 +1,123 @@
+"""Anybody's own images: a folder (or a zip) with a folder a class, alone or pasted on backgrounds.
+
+With train/ and test/ (or val/) on top, a tenth of train/ is held out for validation; without, a tenth of all images
+is for validation and a tenth for testing, chosen by their names.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import PIL
+import torch
+
+from ars.data.backgrounds import FILTER, load_backgrounds
+from ars.data.benchmark import PARTS, Benchmark, Part
+from ars.data.class_folders import Listing, class_of, class_pictures
+from ars.data.decoded import DecodedImages, cores
+from ars.data.errors import DataError
+from ars.data.files import Files
+from ars.data.holding_out import part_of
+from ars.data.loading import DecodingPool, Request
+from ars.data.locations import cache_to_write, cached, locate
+from ars.data.packs import SUFFIX, Pack, read_pack, write_pack
+from ars.data.pasted import Material, PastedImages
+from ars.data.unreadable import leave_out_unreadable
+
+RESIZED, SMALLEST_BOX = 256 / 224, 0.25
+VALIDATION, TEST = 0.1, 0.1
+PACKED_AT_ONCE = 64
+
+
+def folder(
+    *,
+    root: str,
+    size: int,
+    backgrounds: str | None = None,
+    pasted: int | None = None,
+    skip_unreadable: bool = False,
+    seed: int = 0,
+    workers: int | None = None,
+    device: torch.device | None = None,
+) -> Benchmark:
+    """The benchmark of a folder: inputs of size x size, or images of pasted x pasted on backgrounds of size x size."""
+    files = Files(locate(root, (), what="class folders of images", key="data.root"))
+    workers = cores() if workers is None else workers
+    listings, classes = list_classes(files, skip_unreadable=skip_unreadable, workers=workers)
+    stem = Path(root).resolve().stem
+    digest = files.digest(name for part in PARTS for name in listings[part][0])
+    if backgrounds is None:
+        pictures = class_pictures(files, listings, side=size, short=round(size * RESIZED), smallest=SMALLEST_BOX)
+        return DecodedImages(
+            pictures,
+            title=stem,
+            class_names=classes,
+            side=size,
+            seed=seed,
+            digest=digest,
+            workers=workers,
+            device=device,
+        )
+    if pasted is None or pasted > size:
+        raise DataError(f"images on backgrounds need data.pasted, their side, up to data.size = {size}, got {pasted}")
+    pack = _packed(files, listings, digest, stem=stem, side=pasted, workers=workers)
+    scenes = load_backgrounds(backgrounds, size)
+    onto = scenes.parts()
+    return PastedImages(
+        {part: Material(pack.tensors[part], torch.tensor(listings[part][1]), onto[part]) for part in PARTS},
+        title=f"{stem}, {pasted}x{pasted} on {scenes.name}, k = {size}",
+        class_names=classes,
+        seed=seed,
+        digest=f"{pack.sha256} {scenes.digest}",
+        device=device,
+    )
+
+
+def list_classes(files: Files, *, skip_unreadable: bool, workers: int) -> tuple[dict[Part, Listing], Sequence[str]]:
+    """The files of each part with their labels, and the classes in the order of their folders' names."""
+    tops = files.folders()
+    test_top = next((name for name in ("test", "val") if name in tops), None)
+    split = "train" in tops and test_top is not None
+    listings: dict[Part, Listing] = {part: ([], []) for part in PARTS}
+    classes = files.folders("train" if split else "")
+    if len(classes) < 2:
+        raise DataError(
+            f"{files.path} should hold at least two class folders with images, or train/ and test/ with them, "
+            f"found {', '.join(classes) or 'none'}"
+        )
+    for top in ("train", str(test_top)) if split else ("",):
+        names = files.images(top)
+        present = {class_of(name, top) for name in names}
+        for missing in (name for name in classes if name not in present):
+            raise DataError(f"the class folder {files.path / top / missing} should hold images, found none; add some")
+        for unknown in sorted(present - set(classes)) if top == test_top else ():
+            raise DataError(f"{files.path / top / unknown} is a class that train/ does not have; add or remove it")
+        if skip_unreadable:
+            names = leave_out_unreadable(files, names, workers=workers)
+        for name in (name for name in names if class_of(name, top) in classes):
+            part = (
+                "test"
+                if split and top != "train"
+                else part_of(name, validation=VALIDATION, test=0.0 if split else TEST)
+            )
+            listings[part][0].append(name)
+            listings[part][1].append(classes.index(class_of(name, top)))
+    return listings, classes
+
+
+def _packed(files: Files, listings: dict[Part, Listing], digest: str, *, stem: str, side: int, workers: int) -> Pack:
+    """The centre of every image at this side, decoded once."""
+    name = f"{stem}-pasted-{side}-{digest[:8]}{SUFFIX}"
+    if (kept := cached(name)) is not None:
+        return read_pack(kept)
+    tensors: dict[str, torch.Tensor] = {}
+    for part in PARTS:
+        # The views of testing for every part: the whole centre, never flipped.
+        pictures = class_pictures(files, {"test": listings[part]}, side=side, short=side, smallest=1.0)
+        count = len(listings[part][0])
+        if not count:
+            raise DataError(f"{files.path}: the {part} part should hold images, found none; add some")
+        starts = range(0, count, PACKED_AT_ONCE)
+        queue = [Request("test", list(range(at, min(at + PACKED_AT_ONCE, count))), ()) for at in starts]
+        tensors[part] = torch.cat(list(DecodingPool(pictures, workers).decode(queue)))
+    about = {"source": stem, "side": side, "filter": FILTER, "pillow": PIL.__version__, "listing": digest}
+    return write_pack(cache_to_write() / name, tensors, about)

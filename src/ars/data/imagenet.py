@@ -1,0 +1,123 @@
+"""ImageNet in the layout that everybody has: train/ and val/ with a folder a class, or a flat val/ with a label file.
+
+Training shows random resized crops with flips, the rest a 224x224 centre after the short side is brought to 256. One
+percent of the training images is held out for validation; val/ is the test set. The paper certifies every 100th.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import torch
+
+from ars.data.benchmark import PARTS, Part
+from ars.data.class_folders import Listing, class_of, class_pictures
+from ars.data.decoded import DecodedImages
+from ars.data.errors import DataError
+from ars.data.files import Files
+from ars.data.holding_out import part_of
+from ars.data.locations import IMAGENET, locate
+
+SIDE, RESIZED, SMALLEST_BOX = 224, 256 / 224, 0.08
+HELD_OUT = 0.01
+LABEL_FILES = ("LOC_val_solution.csv", "val.txt", "val_labels.txt", "val_labels.csv")
+CLASS_NAMES = ("LOC_synset_mapping.txt", "synset_words.txt")
+
+
+def imagenet(
+    *,
+    size: int = SIDE,
+    seed: int = 0,
+    root: str | None = None,
+    workers: int | None = None,
+    device: torch.device | None = None,
+) -> DecodedImages:
+    """The benchmark, from what the recipe or ARS_DATA names."""
+    files = Files(locate(root, IMAGENET, what="the ImageNet folders", key="data.root"))
+    if files.has("index.csv") and not files.folders():
+        listings, class_names = _sample(files)
+        title = f"ImageNet sample ({len(class_names):,} images, one a class: no accuracy claim)"
+    else:
+        listings, class_names = _full(files)
+        title = "ImageNet"
+    names = [name for part in PARTS for name in listings[part][0]]
+    return DecodedImages(
+        class_pictures(files, listings, side=size, short=round(size * RESIZED), smallest=SMALLEST_BOX),
+        title=title,
+        class_names=class_names,
+        side=size,
+        seed=seed,
+        digest=f"{len(names)} {files.digest(names[:: max(1, len(names) // 1000)])}",
+        workers=workers,
+        device=device,
+    )
+
+
+def _full(files: Files) -> tuple[dict[Part, Listing], Sequence[str]]:
+    train, test = files.images("train"), files.images("val")
+    if not train or not test:
+        missing = "train" if not train else "val"
+        raise DataError(
+            f"{files.path} should hold class folders below train/ and val/, found no image below {missing}/"
+        )
+    classes = sorted({class_of(name, "train") for name in train})
+    number = {wnid: label for label, wnid in enumerate(classes)}
+    flat = any(name.count("/") == 1 for name in test)
+    test_classes = _label_file(files, test, classes) if flat else [class_of(name, "val") for name in test]
+    unknown = sorted(set(test_classes) - number.keys())
+    empty = sorted(number.keys() - set(test_classes))
+    if unknown or empty:
+        found = f"no train/{unknown[0]}" if unknown else f"no val image of class {empty[0]}"
+        raise DataError(
+            f"{files.path}: train/ and val/ should hold images of the same classes, found {found}; add them"
+        )
+    parts = [part_of(name, validation=HELD_OUT) for name in train]
+    listings: dict[Part, Listing] = {"train": ([], []), "validation": ([], [])}
+    for name, part in zip(train, parts, strict=True):
+        listings[part][0].append(name)
+        listings[part][1].append(number[class_of(name, "train")])
+    listings["test"] = (test, [number[wnid] for wnid in test_classes])
+    return listings, _class_names(files, classes)
+
+
+def _sample(files: Files) -> tuple[dict[Part, Listing], Sequence[str]]:
+    """One picture a class and an index.csv: every tenth is a test image, the fifth after it a validation image."""
+    lines = [line.split(",") for line in files.read("index.csv").decode().splitlines()[1:]]
+    listings: dict[Part, Listing] = {part: ([], []) for part in PARTS}
+    for number, (name, label, *_) in enumerate(lines):
+        part: Part = "test" if number % 10 == 0 else "validation" if number % 10 == 5 else "train"
+        listings[part][0].append(name)
+        listings[part][1].append(int(label))
+    return listings, [line[3].replace("_", " ") for line in sorted(lines, key=lambda line: int(line[1]))]
+
+
+def _label_file(files: Files, test: Sequence[str], classes: Sequence[str]) -> Iterable[str]:
+    """The class of each file of a flat val/: lines of a file name and a class folder's name or number."""
+    places = (*LABEL_FILES, *(f"val/{name}" for name in LABEL_FILES))
+    found = next((name for name in places if files.has(name)), None)
+    if found is None:
+        raise DataError(
+            f"{files.path}/val holds images without class folders, so one of {', '.join(LABEL_FILES)} is expected with "
+            "lines of a file name and its class (n01440764, or its number in sorted order); found none"
+        )
+    labels: dict[str, str] = {}
+    for line in files.read(found).decode().replace(",", " ").splitlines():
+        stem, _, rest = line.strip().partition(" ")
+        label = rest.split()[0] if rest.split() else ""
+        numbered = label.isdigit() and int(label) < len(classes)
+        labels[stem.removesuffix(".JPEG")] = classes[int(label)] if numbered else label
+    stems = [name.removeprefix("val/").removesuffix(".JPEG") for name in test]
+    missing = [stem for stem in stems if stem not in labels]
+    if missing:
+        raise DataError(
+            f"{files.path}/{found} should name the class of every file in val/, but {missing[0]} is not there"
+        )
+    return [labels[stem] for stem in stems]
+
+
+def _class_names(files: Files, classes: Sequence[str]) -> Sequence[str]:
+    """Words for the classes where a file gives them, else their folders' names."""
+    for name in CLASS_NAMES:
+        if files.has(name):
+            lines = files.read(name).decode().splitlines()
+            words = {line.split(" ", 1)[0]: line.split(" ", 1)[-1].split(",")[0] for line in lines}
+            return [words.get(wnid, wnid) for wnid in classes]
+    return classes

@@ -1,0 +1,127 @@
+"""Small images on larger backgrounds: the distractor benchmark, composed on the device from bytes held there."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+import torch
+from jaxtyping import Int, UInt8
+from torch import Tensor
+
+from ars.data.benchmark import PARTS, Benchmark, Labelled, Part, Split
+from ars.data.draws import generator, words
+from ars.data.moments import Moments, kept_moments
+from ars.data.pasting import border_slots, mirror, paste, to_unit
+
+AT_ONCE, MOMENTS_BATCHES = 500, 20
+
+
+@dataclass(frozen=True)
+class Material:
+    """What the inputs of one part are made of; no backgrounds: the images as they are."""
+
+    images: UInt8[Tensor, "n 3 s s"]
+    labels: Int[Tensor, " n"]
+    backgrounds: UInt8[Tensor, "m 3 k k"] | None = None
+
+    def to(self, device: torch.device) -> "Material":
+        """The same on the device."""
+        backgrounds = None if self.backgrounds is None else self.backgrounds.to(device)
+        return Material(self.images.to(device), self.labels.to(device), backgrounds)
+
+
+class PastedImages(Benchmark):
+    """Each image somewhere along the border of a background, every slot equally likely; flips come before pasting.
+
+    Training draws background, slot and flip anew each time; a validation or test image has them hashed from
+    (seed, split, index), and no flip. Parts share neither images nor backgrounds.
+    """
+
+    def __init__(
+        self,
+        material: Mapping[Part, Material],
+        *,
+        title: str,
+        class_names: Sequence[str],
+        seed: int = 0,
+        digest: str = "",
+        device: torch.device | None = None,
+    ) -> None:
+        """Digest names the bytes of the material, for the cache of moments."""
+        self.title, self.class_names, self.seed, self.digest = title, class_names, seed, digest
+        self.device = device or torch.device("cpu")
+        self._material = {part: material[part].to(self.device) for part in PARTS}
+        first = self._material["train"]
+        side = first.images.shape[-1]
+        canvas = side if first.backgrounds is None else first.backgrounds.shape[-1]
+        if canvas < side:
+            raise ValueError(f"{title}: images of {side}x{side} do not fit on backgrounds of {canvas}x{canvas}")
+        self.shape = (3, canvas, canvas)
+        self._slots = border_slots(canvas - side).to(self.device)
+
+    def to(self, device: torch.device) -> "PastedImages":
+        """The same benchmark with its tensors on the device."""
+        about = {"title": self.title, "class_names": self.class_names, "seed": self.seed, "digest": self.digest}
+        return PastedImages(self._material, **about, device=device)  # type: ignore[arg-type]
+
+    def train_size(self) -> int:
+        """The images that are not held out."""
+        return len(self._material["train"].images)
+
+    def size(self, split: Split) -> int:
+        """One input an image."""
+        return len(self._material[split].images)
+
+    def train_batches(self, epoch: int, *, seed: int, batch_size: int, start: int = 0) -> Iterator[Labelled]:
+        """Every training image once in random order; the last short batch is left out."""
+        for images, labels in self.train_bytes(epoch, seed=seed, batch_size=batch_size, start=start):
+            yield to_unit(images), labels
+
+    def train_bytes(
+        self, epoch: int, *, seed: int, batch_size: int, start: int = 0
+    ) -> Iterator[tuple[UInt8[Tensor, "b 3 k k"], Int[Tensor, " b"]]]:
+        """The training batches as bytes."""
+        order = torch.randperm(self.train_size(), generator=generator(seed, epoch))
+        for number in range(start, self.train_size() // batch_size):
+            chosen = order[number * batch_size : (number + 1) * batch_size]
+            draws = torch.randint(2**62, (batch_size, 3), generator=generator(seed, epoch, number))
+            yield self._compose("train", torch.cat([chosen[:, None], draws], dim=1), flip=True)
+
+    def examples(self, split: Split, indices: Sequence[int]) -> Labelled:
+        """The fixed inputs with these indices."""
+        self.check_indices(split, indices)
+        part = PARTS.index(split)
+        draws = np.array([words([self.seed, part, index], 3) >> np.uint64(2) for index in indices]).reshape(-1, 3)
+        chosen = torch.tensor(list(indices), dtype=torch.int64)[:, None]
+        images, labels = self._compose(split, torch.cat([chosen, torch.from_numpy(draws.astype(np.int64))], dim=1))
+        return to_unit(images), labels
+
+    def references(self) -> UInt8[Tensor, "n 3 k k"]:
+        """One epoch of training inputs as bytes, a quarter of the memory of floats."""
+        size = min(AT_ONCE, self.train_size())
+        return torch.cat([images for images, _ in self.train_bytes(0, seed=0, batch_size=size)])
+
+    def moments(self) -> Moments:
+        """Mean and standard deviation of each channel over training inputs, kept in the cache."""
+        size = min(AT_ONCE, self.train_size())
+
+        def batches() -> Iterator[UInt8[Tensor, "b 3 k k"]]:
+            every = self.train_bytes(0, seed=self.seed, batch_size=size)
+            return (images for images, _ in islice(every, MOMENTS_BATCHES))
+
+        return kept_moments(f"{self.title}, seed {self.seed}, {self.shape}, {self.digest}", batches)
+
+    def _compose(
+        self, part: Part, choices: Int[Tensor, "b 4"], *, flip: bool = False
+    ) -> tuple[UInt8[Tensor, "b 3 k k"], Int[Tensor, " b"]]:
+        """The image chosen, and the background, slot and flip that three large random numbers stand for."""
+        material = self._material[part]
+        chosen, background, slot, coin = choices.to(self.device, non_blocking=True).unbind(1)
+        images, labels = material.images[chosen], material.labels[chosen]
+        if flip:
+            images = mirror(images, coin % 2 == 1)
+        if material.backgrounds is not None:
+            onto = material.backgrounds[background % len(material.backgrounds)]
+            images = paste(images, onto, self._slots[slot % len(self._slots)])
+        return images, labels

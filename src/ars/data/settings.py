@@ -1,0 +1,79 @@
+"""The benchmark part of a recipe; no torch here, so that recipes are read at once."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Kind = Literal["digits", "cifar_backgrounds", "celeba", "imagenet", "folder"]
+
+# The keys that each kind has besides kind and seed, with their defaults.
+KEYS: dict[Kind, dict[str, Any]] = {
+    "digits": {"passes": 8},
+    "cifar_backgrounds": {"size": 32, "root": None, "backgrounds": None},
+    "celeba": {"root": None, "attribute": "Mouth_Slightly_Open", "feature": "mouth", "workers": None},
+    "imagenet": {"size": 224, "root": None, "workers": None},
+    "folder": {
+        "size": 64,
+        "root": None,
+        "backgrounds": None,
+        "pasted": None,
+        "skip_unreadable": False,
+        "workers": None,
+    },
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """The benchmark. A key that its kind does not have is refused; one that is not given has the kind's default.
+
+    Args:
+        kind: digits (on photographs; embedded), cifar_backgrounds, celeba, imagenet or folder (your own class folders).
+        seed: decides the test inputs, together with their indices.
+        passes: digits: how often an epoch shows each training digit.
+        size: side of an input: k of cifar_backgrounds (32 is plain CIFAR-10), imagenet, folder.
+        root: where the data lies, a folder or a zip; without it, in the folder that ARS_DATA names (not folder).
+        backgrounds: cifar_backgrounds, folder: a folder with train/ and test/, a zip of one, or a pack.
+        pasted: folder: side of the images that are pasted on backgrounds.
+        attribute: celeba: the attribute to tell, by its name.
+        feature: celeba: what every crop shows, mouth, eyes, nose or face.
+        skip_unreadable: folder: leave out files that cannot be read, with a warning, instead of refusing the folder.
+        workers: decoding processes (celeba, imagenet, folder); they change no pixel. Default: one a core.
+    """
+
+    kind: Kind = "digits"
+    seed: int = 0
+    passes: int | None = None
+    size: int | None = None
+    root: str | None = None
+    backgrounds: str | None = None
+    pasted: int | None = None
+    attribute: str | None = None
+    feature: str | None = None
+    skip_unreadable: bool | None = None
+    workers: int | None = None
+
+    def __post_init__(self) -> None:
+        keys = KEYS[self.kind]
+        for name in self.__dataclass_fields__:
+            if name not in ("kind", "seed", *keys) and getattr(self, name) is not None:
+                raise ValueError(f"data.kind {self.kind} has no key {name!r}; it has seed, {', '.join(keys)}")
+        if self.kind == "folder" and self.root is None:
+            raise ValueError("data.kind folder needs data.root, the folder with a folder of images for each class")
+        if self.kind == "folder" and (self.backgrounds is None) != (self.pasted is None):
+            raise ValueError("images of a folder are pasted on backgrounds with both data.backgrounds and data.pasted")
+        for name, least in (("seed", 0), ("passes", 1), ("size", 1), ("pasted", 1), ("workers", 0)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise ValueError(f"data.{name} must be at least {least}, got {value}")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Data) and (self.kind, self.options) == (other.kind, other.options)
+
+    def __hash__(self) -> int:
+        return hash((self.kind, *self.options.items()))
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The seed and the keys of this kind, with the kind's defaults where they are not given."""
+        given = {name: getattr(self, name) for name in KEYS[self.kind]}
+        return {"seed": self.seed, **KEYS[self.kind], **{name: it for name, it in given.items() if it is not None}}

@@ -1,0 +1,45 @@
+"""How a certification was begun: between a recipe's settings and the manifest beside the records; loads no torch."""
+
+import json
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+from ars.certification.records import RecordError
+from ars.certification.shards import SETTINGS, SHARD_SIZE, Layout, Manifest, read_manifest
+from ars.experiments.recipe import CertifySettings
+
+_OF_LAYOUT = {"examples", "every"}
+
+
+def records_folder(run: Path, name: str) -> Path:
+    """Where the records of one certification of a run lie."""
+    if name in ("", "..") or Path(name).name != name:
+        raise ValueError(f"--name must be a plain folder name, got {name!r}")
+    return run / "certify" / name
+
+
+def make_manifest(settings: CertifySettings, *, model: str, shard_size: int | None, begun: Manifest | None) -> Manifest:
+    """The manifest of these settings; a shard size that is not given is that of what was begun."""
+    size = shard_size or (begun.layout.shard_size if begun else SHARD_SIZE)
+    own = {name: value for name, value in asdict(settings).items() if name not in _OF_LAYOUT}
+    # through JSON, as it will be read back: tuples become lists
+    return Manifest(Layout(settings.examples, settings.every, size), json.loads(json.dumps(own)), model)
+
+
+def begun_settings(run: Path, name: str) -> CertifySettings | None:
+    """The settings that the records of a run were begun with; None where there are none."""
+    folder = records_folder(run, name)
+    manifest = read_manifest(folder)
+    if manifest is None:
+        return None
+    unknown = manifest.settings.keys() ^ ({field.name for field in fields(CertifySettings)} - _OF_LAYOUT)
+    if unknown:
+        raise RecordError(
+            f"{folder / SETTINGS} was written by another version: {sorted(unknown)[0]} is missing or unknown; "
+            "certify under another --name"
+        )
+    own: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in manifest.settings.items()
+    }
+    return CertifySettings(examples=manifest.layout.examples, every=manifest.layout.every, **own)

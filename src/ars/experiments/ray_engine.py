@@ -1,0 +1,114 @@
+"""Certification on a Ray cluster, a task a shard: of a worker or node that is lost, its shard alone is tried again."""
+
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from ars.certification.records import Record
+from ars.certification.shards import read_shard
+from ars.experiments.certifying import Job, prepare
+from ars.experiments.device import choose_device
+from ars.experiments.given import Given
+from ars.experiments.progress import Progress
+from ars.experiments.recipe import CertifySettings
+
+RETRIES = 3
+
+
+class RayError(RuntimeError, ValueError):
+    """Ray that is not there, or workers that are lost again and again."""
+
+
+def certify_with_ray(
+    folder: Path,
+    settings: CertifySettings,
+    *,
+    device_name: str = "auto",
+    name: str = "test",
+    shard_size: int | None = None,
+    given: Given | None = None,
+    report: Callable[[Progress], None] = lambda progress: None,
+    stop: Callable[[], bool] = lambda: False,
+) -> None:
+    """Certify the shards that are not there yet, on the cluster that RAY_ADDRESS names or on this machine.
+
+    The workers write their shards themselves, so every node must see the run's folder under the same path. The
+    precision is decided here, once for all of them.
+    """
+    ray = _import_ray()
+    device = choose_device(device_name)
+    job = prepare(folder, settings, device=device, name=name, shard_size=shard_size, given=given)
+    have = {number: read_shard(job.folder, job.layout, number) for number in range(job.layout.shards)}
+    left = [number for number, records in have.items() if job.missing(number, records)]
+    found = [record for records in have.values() for record in records]
+    at = Progress(total=len(found) + sum(len(job.missing(number, have[number])) for number in left)).found(found)
+    if not left:
+        return
+    local = {} if "RAY_ADDRESS" in os.environ else {"include_dashboard": False}
+    ray.init(log_to_driver=False, logging_level=logging.ERROR, runtime_env={"env_vars": _variables()}, **local)
+    try:
+        began = time.perf_counter()
+        gpu = device_name != "cpu" and ray.cluster_resources().get("GPU", 0) > 0
+        task = ray.remote(certify_chunk).options(num_cpus=1, num_gpus=1 if gpu else 0, max_retries=RETRIES)
+        chunk = (Path.cwd(), folder.resolve(), job.settings, "auto" if gpu else device_name, name, given)
+        for records in _results(ray, [task.remote(*chunk, number) for number in left], stop):
+            at = at.made(records, seconds=time.perf_counter() - began)
+            report(at)
+    finally:
+        ray.shutdown()
+
+
+def certify_chunk(
+    here: Path,
+    folder: Path,
+    settings: CertifySettings,
+    device_name: str,
+    name: str,
+    given: Given | None,
+    number: int,
+) -> list[Record]:
+    """What a worker does: certify one shard, in the driver's folder so that relative paths mean the same."""
+    os.chdir(here)
+    return _job(folder, settings, device_name, name, given).certify_shard(number)
+
+
+@lru_cache(maxsize=1)
+def _job(folder: Path, settings: CertifySettings, device_name: str, name: str, given: Given | None) -> Job:
+    """Loaded once a worker."""
+    return prepare(folder, settings, device=choose_device(device_name), name=name, given=given)
+
+
+def _results(ray: Any, tasks: list[Any], stop: Callable[[], bool]) -> Iterator[list[Record]]:
+    while tasks:
+        if stop():
+            raise KeyboardInterrupt
+        ready, tasks = ray.wait(tasks, num_returns=1, timeout=0.5)
+        for one in ready:
+            try:
+                yield ray.get(one)
+            except ray.exceptions.RayTaskError as error:
+                raise error.cause from error
+            except ray.exceptions.RayError as error:
+                raise RayError(
+                    f"a shard was lost {RETRIES + 1} times with its worker ({type(error).__name__}); what is written "
+                    "is kept, so look at Ray's logs and run the same command again"
+                ) from error
+
+
+def _variables() -> dict[str, str]:
+    """Workers import what the driver can import."""
+    paths = [str(Path.cwd()), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {"PYTHONPATH": os.pathsep.join(paths)}
+
+
+def _import_ray() -> Any:
+    try:
+        import ray
+        import ray.exceptions
+    except ImportError:
+        raise RayError("--engine ray needs Ray: pip install 'adaptive-smoothing[ray]'; or leave --engine out") from None
+    return ray

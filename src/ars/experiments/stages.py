@@ -1,0 +1,74 @@
+"""One draw taken apart, for the report's pipeline figure, and masks as pictures."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from PIL import Image
+from torch import Tensor
+from torch.nn.functional import interpolate
+
+from ars.certification.shards import Layout
+from ars.experiments.beginning import records_folder
+from ars.experiments.given import Given
+from ars.experiments.recipe import CertifySettings
+from ars.experiments.run import load_run
+from ars.smoothing import SmoothedClassifier
+
+MASK_DRAWS = 100
+
+
+def save_stages(
+    folder: Path,
+    settings: CertifySettings,
+    *,
+    device: torch.device,
+    name: str,
+    images: int,
+    given: Given | None = None,
+) -> Path:
+    """Save one draw of the pipeline for the first images of the subset, beside their records."""
+    benchmark, model = given.load(device) if given else load_run(folder, device)[1:]
+    indices = list(Layout(settings.examples, settings.every).indices[:images])
+    x, labels = (part.to(device) for part in benchmark.examples("test", indices))
+    releases, average = model.stages(x, torch.Generator(device).manual_seed(settings.seed))
+    arrays = {"index": np.array(indices), "truth": labels.cpu().numpy(), "input": x, "average": average}
+    for number, release in enumerate(releases, start=1):
+        weight = release.weight.expand(len(x), -1, *x.shape[2:])
+        arrays |= {f"value_{number}": release.value, f"weight_{number}": weight, f"masked_{number}": weight * x}
+    path = records_folder(folder, name) / "stages.npz"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(".part.npz")
+    saved = {key: np.asarray(torch.as_tensor(value).cpu()) for key, value in arrays.items()}
+    np.savez_compressed(temporary, allow_pickle=False, **saved)
+    temporary.replace(path)
+    return path
+
+
+def average_masks(
+    model: SmoothedClassifier, image: Float[Tensor, "c h w"], *, seed: int, draws: int = MASK_DRAWS
+) -> list[Float[Tensor, "h w"]]:
+    """The mask of every masked step, averaged over draws and channels; none where the model has no mask."""
+    batch = image.expand(draws, *image.shape)
+    releases, _ = model.stages(batch, torch.Generator(image.device).manual_seed(seed))
+    weights = [release.weight for release in releases if release.weight.shape[-2:] == image.shape[-2:]]
+    return [weight.float().mean(dim=(0, 1)).cpu() for weight in weights]
+
+
+def save_masks(masks: Sequence[Float[Tensor, "h w"]], paths: Sequence[Path]) -> None:
+    """Save masks as grey pictures: black hides a pixel (0), white keeps it (1)."""
+    for mask, path in zip(masks, paths, strict=True):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray((255 * mask).round().to(torch.uint8).numpy()).save(path)
+
+
+def fit_image(image: Float[Tensor, "c h w"], size: Sequence[int]) -> Float[Tensor, "c height width"]:
+    """Scale until the image covers the size, then crop its middle; nothing is distorted."""
+    scale = max(wanted / have for wanted, have in zip(size, image.shape[1:], strict=True))
+    if scale != 1:
+        covering = [max(wanted, round(scale * have)) for wanted, have in zip(size, image.shape[1:], strict=True)]
+        image = interpolate(image[None], covering, mode="bilinear", antialias=True, align_corners=False)[0].clamp(0, 1)
+    top, left = ((have - wanted) // 2 for wanted, have in zip(size, image.shape[1:], strict=True))
+    return image[:, top : top + size[0], left : left + size[1]]

@@ -1,0 +1,87 @@
+"""Which part of the work is this process's: rank and world size from torchrun's or Slurm's variables; loads no torch.
+
+There are no collectives: a rank takes the shards rank, rank + size, ... of a fixed list and never talks to another.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+class WorldError(ValueError):
+    """Variables of a launcher that do not fit together."""
+
+
+@dataclass(frozen=True)
+class World:
+    """One process among size; local is its number on its machine, which picks the GPU.
+
+    >>> World(rank=1, size=3).share(8)
+    range(1, 8, 3)
+    """
+
+    rank: int = 0
+    size: int = 1
+    local: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.rank < self.size:
+            raise WorldError(f"a rank lies between 0 and the world size less one, got rank {self.rank} of {self.size}")
+
+    def share(self, shards: int) -> range:
+        """The shards of this rank."""
+        return range(self.rank, shards, self.size)
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        return f"rank {self.rank} of {self.size}"
+
+
+def read_world(variables: Mapping[str, str] = os.environ) -> World:
+    """The world of torchrun (or RANK and WORLD_SIZE by hand), else of Slurm's array and srun, else one process.
+
+    In an array whose tasks are started by srun, every process of every task is a rank.
+
+    >>> read_world({"SLURM_ARRAY_TASK_ID": "5", "SLURM_ARRAY_TASK_COUNT": "8", "SLURM_ARRAY_TASK_MIN": "1"}).name
+    'rank 4 of 8'
+    """
+    if "RANK" in variables or "WORLD_SIZE" in variables:
+        local = _number(variables, "LOCAL_RANK") if "LOCAL_RANK" in variables else None
+        return World(_number(variables, "RANK"), _number(variables, "WORLD_SIZE"), local)
+    task, tasks = _array(variables)
+    process, processes, local = _step(variables)
+    return World(task * processes + process, tasks * processes, local)
+
+
+def _array(variables: Mapping[str, str]) -> tuple[int, int]:
+    if "SLURM_ARRAY_TASK_ID" not in variables:
+        return 0, 1
+    count = _number(variables, "SLURM_ARRAY_TASK_COUNT")
+    least = _number(variables, "SLURM_ARRAY_TASK_MIN") if "SLURM_ARRAY_TASK_MIN" in variables else 0
+    step = _number(variables, "SLURM_ARRAY_TASK_STEP") if "SLURM_ARRAY_TASK_STEP" in variables else 1
+    task = (_number(variables, "SLURM_ARRAY_TASK_ID") - least) // max(step, 1)
+    if not 0 <= task < count:
+        raise WorldError(
+            f"SLURM_ARRAY_TASK_ID={variables['SLURM_ARRAY_TASK_ID']} is none of {count} tasks in a row; use an array "
+            f"without gaps such as --array=0-{max(count - 1, 0)}, or set RANK and WORLD_SIZE"
+        )
+    return task, count
+
+
+def _step(variables: Mapping[str, str]) -> tuple[int, int, int | None]:
+    # the batch script itself has SLURM_PROCID=0 too, but is no step: only srun starts one process a task
+    script = "SLURM_JOB_ID" in variables and "SLURM_STEP_ID" not in variables
+    if script or "SLURM_PROCID" not in variables:
+        return 0, 1, None
+    local = _number(variables, "SLURM_LOCALID") if "SLURM_LOCALID" in variables else None
+    return _number(variables, "SLURM_PROCID"), _number(variables, "SLURM_NTASKS"), local
+
+
+def _number(variables: Mapping[str, str], name: str) -> int:
+    try:
+        return int(variables[name])
+    except KeyError:
+        raise WorldError(f"{name} is not set, but its companion is; set both or none") from None
+    except ValueError:
+        raise WorldError(f"{name} must be a whole number, got {variables[name]!r}") from None

@@ -1,0 +1,239 @@
+"""ars certify as its users start it: under torchrun, with Ctrl-C, on a full disk, with a model of their own."""
+
+import dataclasses
+import errno
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from ars.certification.shards import merge
+from ars.cli import main
+from ars.cli.live import describe, duration, live_view
+from ars.experiments.progress import Progress
+
+CERTIFY = ["--examples=8", "--shard-size=2", "--n-select=20", "--n-estimate=60", "--precision=float32", "--device=cpu"]
+MODEL = """
+import torch
+from torch import nn
+from ars import cohen
+torch.manual_seed(0)
+network = nn.Sequential(nn.Flatten(), nn.Linear(3 * 24 * 24, 10))
+smoothed = cohen(network, sigma=0.5)
+"""
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("certify") / "run"
+    tiny = ["--data.passes=1", "--classifier.width=4", "--mask.width=2", "--train.batch_size=256", "--train.epochs=1"]
+    assert main(["train", "--out", str(folder), *tiny, "--train.precision=float32", "--device=cpu"]) == 0
+    return folder
+
+
+@pytest.fixture
+def run(trained, tmp_path):
+    return shutil.copytree(trained, tmp_path / "run")
+
+
+def content(folder, name="test"):
+    return [dataclasses.replace(record, seconds=0.0) for record in merge(folder / "certify" / name).records]
+
+
+def alone(*arguments, **options):
+    """The command in a process of its own."""
+    command = [sys.executable, "-m", "ars.cli", *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+
+def test_ranks_by_their_variables_make_the_records_of_one_process(run, monkeypatch, capsys):
+    assert main(["certify", str(run), *CERTIFY, "--name", "one"]) == 0
+    capsys.readouterr()
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "0")
+    assert main(["certify", str(run), *CERTIFY]) == 0
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert "4 of 4 images" in output.err
+    assert "this part is done; " in output.err
+    assert "has 4 of 8 images, missing are 2 to 3, 6 to 7" in output.err
+    monkeypatch.setenv("RANK", "1")
+    assert main(["certify", str(run), *CERTIFY]) == 0
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert "(rank 1 of 2): 4 of 4 images" in output.err
+    assert content(run) == content(run, "one")
+    monkeypatch.setenv("RANK", "0")
+    assert main(["certify", str(run), *CERTIFY, "--json"]) == 0
+    json.loads(capsys.readouterr().out)
+
+
+def test_every_rank_says_what_went_wrong_with_it(run, monkeypatch, capsys):
+    monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "1")
+    monkeypatch.setenv("SLURM_ARRAY_TASK_COUNT", "3")
+    assert main(["certify", str(run), *CERTIFY, "--alpha", "2"]) == 2
+    assert capsys.readouterr().err.startswith("ars (rank 1 of 3): alpha must lie")
+    monkeypatch.setenv("SLURM_ARRAY_TASK_COUNT", "x")
+    assert main(["certify", str(run), *CERTIFY]) == 2
+    assert capsys.readouterr().err == "ars: SLURM_ARRAY_TASK_COUNT must be a whole number, got 'x'\n"
+
+
+@pytest.mark.slow
+def test_two_processes_of_torchrun_make_the_records_of_one(run):
+    assert main(["certify", str(run), *CERTIFY, "--name", "one"]) == 0
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    command = [*launcher, "-m", "ars.cli", "certify", str(run), *CERTIFY]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert content(run) == content(run, "one")
+    assert "(rank 1 of 2): 4 of 4 images" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_command_that_is_killed_again_and_again_ends_with_the_same_records(run):
+    arguments = ["certify", run, *CERTIFY, "--examples=40", "--n-estimate=2000"]
+    undisturbed = shutil.copytree(run, run.with_name("undisturbed"))
+    assert main(["certify", str(undisturbed), *map(str, arguments[2:])]) == 0
+    for wanted in range(1, 4):
+        process = alone(*arguments)
+        deadline = time.monotonic() + 120
+        while len(list(run.glob("certify/test/shard-*"))) < wanted:
+            assert time.monotonic() < deadline
+            time.sleep(0.01 * wanted)
+        process.kill()
+        process.communicate()
+    assert main(["certify", *map(str, arguments[1:])]) == 0
+    assert content(run) == content(undisturbed)
+
+
+def test_ctrl_c_keeps_whole_shards_and_gives_the_command_to_go_on(run):
+    arguments = ["certify", run, *CERTIFY, "--examples=300", "--n-estimate=3000"]
+    process = alone(*arguments)
+    deadline = time.monotonic() + 120
+    while not list(run.glob("certify/test/shard-*")):
+        assert time.monotonic() < deadline
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "ending after the shard in flight; Ctrl-C again ends at once" in errors
+    assert f"run the same command again to go on from here: ars certify {run} " in errors
+    assert "Traceback" not in errors
+    there = merge(run / "certify" / "test", partial=True)
+    assert 0 < len(there.records) < 300
+    assert len(there.records) % 2 == 0
+    assert not list(run.glob("certify/test/.*"))
+
+
+def test_a_certification_goes_on_with_what_it_was_begun_with(run, capsys):
+    assert main(["certify", str(run), *CERTIFY, "--alpha=0.01", "--every=2"]) == 0
+    assert main(["certify", str(run), "--device=cpu", "--examples=10"]) == 0
+    records = merge(run / "certify" / "test").records
+    assert [record.certificate.index for record in records] == list(range(0, 20, 2))
+    assert {record.certificate.alpha for record in records} == {0.01}
+    capsys.readouterr()
+    assert main(["certify", str(run), "--device=cpu", "--alpha=0.05"]) == 2
+    assert "records with alpha=0.01, asked for is 0.05; certify under another --name" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+def test_a_full_disk_is_one_sentence_and_loses_nothing(run, call, monkeypatch, capsys):
+    real, allowed = getattr(os, call), iter(range(3 if call == "replace" else 6))
+
+    def failing(*arguments):
+        if next(allowed, None) is None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, call, failing)
+        assert main(["certify", str(run), *CERTIFY]) == 2
+    *_, last = capsys.readouterr().err.strip().splitlines()
+    assert last.startswith("ars: cannot write ")
+    assert "No space left on device; all that was written before is kept" in last
+    assert len(merge(run / "certify" / "test", partial=True).records) == 4
+    assert not list(run.glob("certify/test/.*"))
+    assert main(["certify", str(run), *CERTIFY]) == 0
+    assert len(content(run)) == 8
+
+
+def test_a_report_on_a_part_must_be_asked_for(run, capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "1")
+    assert main(["certify", str(run), *CERTIFY]) == 0
+    monkeypatch.delenv("RANK")
+    monkeypatch.delenv("WORLD_SIZE")
+    capsys.readouterr()
+    assert main(["report", str(run), "--out", str(tmp_path / "report")]) == 2
+    assert "has 4 of 8 images, missing are 0 to 1, 4 to 5; run the same" in capsys.readouterr().err
+    assert not (tmp_path / "report").exists()
+    assert main(["report", str(run), "--out", str(tmp_path / "report"), "--partial", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["rows"][0]["missing"] == [4]
+    assert "still to be certified" in (tmp_path / "report" / "index.html").read_text()
+
+
+def test_a_model_of_ones_own_is_certified_and_reported(tmp_path, monkeypatch, capsys):
+    (tmp_path / "own_model.py").write_text(MODEL)
+    monkeypatch.chdir(tmp_path)
+    own = ["--model", "own_model:smoothed", "--data", "digits", "--out", "runs/own"]
+    assert main(["certify", *own, *CERTIFY, "--json", "--stages=2"]) == 0
+    table = json.loads(capsys.readouterr().out)
+    assert table[0]["rows"][0]["method"] == "own_model:smoothed"
+    assert table[0]["sigma"] == pytest.approx(0.5)
+    plain = ["--model", "own_model:network", "--sigma", "0.5", "--data", "digits", "--out", "runs/plain"]
+    assert main(["certify", *plain, "--data.seed=0", *CERTIFY]) == 0
+    capsys.readouterr()
+    strip = [dataclasses.replace(one, seconds=0.0) for one in merge(tmp_path / "runs/own/certify/test").records]
+    assert content(tmp_path / "runs/plain") == strip
+    assert main(["report", "runs/own", "--out", "report"]) == 0
+    for command in (["certify", "runs/own"], ["predict", "runs/own", "a.png"]):
+        assert main(command) == 2
+        assert "give --model own_model:smoothed again" in capsys.readouterr().err
+    sys.modules.pop("own_model")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "say what to certify"),
+        (["--data", "digits"], "--data belongs to a model"),
+        (["x", "--data.seed=3"], "--data.seed belongs to a model"),
+        (["x", "--model", "a:b"], "give a run folder (x) or --model, not both"),
+        (["--model", "a:b", "--out", "x"], "--data KIND[:ROOT] --out RUN"),
+        (["--model", "a:b", "--data", "digits"], "--data KIND[:ROOT] --out RUN"),
+        (["--model", "ab", "--data", "digits", "--out", "x"], "must look like package.module:attribute"),
+        (["--model", "no_such:b", "--data", "digits", "--out", "x"], "cannot import no_such"),
+        (["--model", "json:magic", "--data", "digits", "--out", "x"], "json has no attribute 'magic'"),
+        (["--model", "json:__name__", "--data", "digits", "--out", "x"], "got str"),
+        (["--model", "json:dumps", "--data", "digits", "--out", "x"], "called without arguments and failed"),
+        (["--model", "torch.nn:Identity", "--data", "magic", "--sigma=1", "--out", "x"], "kind"),
+        (["--model", "torch.nn:Identity", "--data", "digits", "--sigma=1", "--out", "x"], "gives logits of shape"),
+    ],
+)
+def test_a_request_that_makes_no_sense_gets_one_sentence_and_leaves_nothing(
+    arguments, words, capsys, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    assert main(["certify", *arguments]) == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert words in line
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_live_view_says_all_that_is_wanted(capsys):
+    at = Progress(total=200, done=40, fresh=20, draws=50_000, seconds=2.0, right=30, radii=40 * 1.5 / 255)
+    assert describe(at, "linf") == "certified 75%, average radius 1.50/255, 25,000 draws/s, 16 s left"
+    assert "average radius 0.0058," in describe(at, "l2")
+    with live_view("run", norm="linf") as show:
+        show(at)
+        show(dataclasses.replace(at, done=60, fresh=40))  # too soon for another line
+        show(dataclasses.replace(at, done=200))
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(",")[0] for line in lines] == ["run: 40 of 200 images", "run: 200 of 200 images"]
+    assert duration(3599.5) == "1 h 0 min"

@@ -1,0 +1,91 @@
+"""Small files in the public layouts, written by the tests themselves."""
+
+import hashlib
+import os
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from ars.data.cifar10 import FOLDER, TEST, Layout
+
+REAL = os.environ.get("ARS_DATA")
+BATCHES = ("data_batch_1", "data_batch_2", TEST)
+
+
+@pytest.fixture(autouse=True)
+def no_data(monkeypatch, tmp_path_factory):
+    """No data folder and a fresh cache, unless a test asks for the real data."""
+    monkeypatch.delenv("ARS_DATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+
+
+@pytest.fixture
+def real_data(monkeypatch, no_data):
+    if REAL is None:
+        pytest.skip("ARS_DATA is not set")
+    monkeypatch.setenv("ARS_DATA", REAL)
+
+
+@pytest.fixture
+def write_image():
+    """Write a picture of noise, or of one colour."""
+
+    def write(path, size=(20, 16), *, color=None, seed=0, **options):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if color is None:
+            pixels = np.random.default_rng(seed).integers(256, size=(size[1], size[0], 3), dtype=np.uint8)
+            picture = Image.fromarray(pixels)
+        else:
+            picture = Image.new("RGB", size, color)
+        picture.save(path, **options)
+        return path
+
+    return write
+
+
+@pytest.fixture
+def write_cifar():
+    """Write three tiny batches in the binary layout; returns their layout."""
+
+    def write(root, rows=5):
+        random = np.random.default_rng(1)
+        (root / FOLDER).mkdir(parents=True, exist_ok=True)
+        sha1 = {}
+        for name in BATCHES:
+            labels = random.integers(10, size=(rows, 1), dtype=np.uint8)
+            content = np.concatenate([labels, random.integers(256, size=(rows, 3072), dtype=np.uint8)], 1).tobytes()
+            (root / FOLDER / f"{name}.bin").write_bytes(content)
+            sha1[name] = hashlib.sha1(content).hexdigest()
+        return Layout(sha1, rows)
+
+    return write
+
+
+@pytest.fixture
+def write_backgrounds(write_image):
+    """Write a folder of backgrounds with train/ and test/."""
+
+    def write(root, train=8, test=4, size=(50, 40)):
+        for part, count in (("train", train), ("test", test)):
+            (root / part).mkdir(parents=True, exist_ok=True)
+            for number in range(count):
+                write_image(root / part / f"{number:03}.jpg", size, seed=100 * (part == "test") + number)
+        return root
+
+    return write
+
+
+@pytest.fixture
+def write_classes(write_image):
+    """Write class folders; each picture has a size and a seed of its own."""
+
+    def write(root, classes=("cat", "dog"), count=6, size=(40, 30)):
+        for label, name in enumerate(classes):
+            for number in range(count):
+                write_image(
+                    root / name / f"{name}_{number}.JPEG", (size[0] + number, size[1]), seed=10 * label + number
+                )
+        return root
+
+    return write

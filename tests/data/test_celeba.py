@@ -1,0 +1,252 @@
+import hashlib
+import zipfile
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image, ImageDraw
+
+from ars.data.celeba import FEATURES, MARGIN, SIDE, celeba
+from ars.data.errors import DataError
+
+COUNT = 40
+ATTRIBUTES = ("Bald", "Mouth_Slightly_Open", "Smiling")
+POINTS = ("lefteye", "righteye", "nose", "leftmouth", "rightmouth")
+COLORS = {"lefteye": (255, 0, 0), "righteye": (255, 0, 0), "leftmouth": (0, 255, 0), "rightmouth": (0, 255, 0)}
+ALIGNED = {
+    "lefteye": (69, 111),
+    "righteye": (108, 112),
+    "nose": (88, 135),
+    "leftmouth": (73, 152),
+    "rightmouth": (105, 153),
+}
+
+
+def wild_face(number):
+    """A size and landmarks of a picture in the wild: the face anywhere in it."""
+    random = np.random.default_rng(number)
+    width, height = (int(side) for side in random.integers(300, 500, size=2))
+    x, y = int(random.integers(40, width - 140)), int(random.integers(40, height - 140))
+    return (width, height), {name: (x + px - 50, y + py - 90) for name, (px, py) in ALIGNED.items()}
+
+
+def aligned_face(number):
+    shift = np.random.default_rng(number).integers(-2, 3, size=2)
+    return (178, 218), {name: (px + int(shift[0]), py + int(shift[1])) for name, (px, py) in ALIGNED.items()}
+
+
+def name_of(number):
+    return f"{number + 1:06}.jpg"
+
+
+def draw(path, size, points):
+    """Grey, with a red square at each eye and a green one at each corner of the mouth."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    picture = Image.new("RGB", size, (128, 128, 128))
+    for name, (x, y) in points.items():
+        if name in COLORS:
+            ImageDraw.Draw(picture).rectangle((x - 3, y - 3, x + 3, y + 3), fill=COLORS[name])
+    picture.save(path, quality=95)
+
+
+def write_landmarks(path, face):
+    rows = [f"{name_of(n)} " + " ".join(f"{x} {y}" for x, y in face(n)[1].values()) for n in range(COUNT)]
+    header = " ".join(f"{point}_{axis}" for point in POINTS for axis in "xy")
+    path.write_text("\n".join([str(COUNT), header, *rows]) + "\n")
+
+
+@pytest.fixture
+def write(tmp_path):
+    """CelebA in its public layout."""
+
+    def write(pictures, landmarks=None, *, folder="img_celeba", file="list_landmarks_celeba.txt", below=""):
+        root = tmp_path / "celeba"
+        (root / below).mkdir(parents=True, exist_ok=True)
+        for number in range(COUNT):
+            draw(root / folder / name_of(number), *pictures(number))
+        write_landmarks(root / below / file, landmarks or pictures)
+        rows = [f"{name_of(n)}  {-1} {1 if n % 3 == 0 else -1:2} {1:2}" for n in range(COUNT)]
+        (root / below / "list_attr_celeba.txt").write_text("\n".join([str(COUNT), " ".join(ATTRIBUTES), *rows]) + "\n")
+        rows = [f"{name_of(n)} {0 if n < 24 else 1 if n < 30 else 2}" for n in range(COUNT)]
+        (root / below / "list_eval_partition.txt").write_text("\n".join(rows) + "\n")
+        return root
+
+    return write
+
+
+@pytest.mark.parametrize("face", [wild_face, aligned_face])
+def test_the_mouth_is_in_every_crop(write, face):
+    folder, file = (
+        ("img_celeba", "list_landmarks_celeba.txt")
+        if face is wild_face
+        else ("Img/img_align_celeba", "list_landmarks_align_celeba.txt")
+    )
+    root = write(face, folder=folder, file=file, below="Anno")
+    benchmark = celeba(root=str(root), workers=0)
+    assert benchmark.shape == (3, SIDE, SIDE)
+    assert (benchmark.train_size(), benchmark.size("validation"), benchmark.size("test")) == (24, 6, 10)
+    kind = "in-the-wild" if face is wild_face else "aligned"
+    assert benchmark.title == f"CelebA (40 {kind} images), mouth slightly open"
+    batches = [images for epoch in range(3) for images, _ in benchmark.train_batches(epoch, seed=0, batch_size=24)]
+    for image in torch.cat([*batches, benchmark.examples("test", range(10))[0]]):
+        assert both_lie_inside((image[1] > 0.8) & (image[0] < 0.3))
+
+
+def both_lie_inside(marked):
+    """Whether two marks are seen, apart from each other, with their centres at least MARGIN inside."""
+    rows, columns = marked.nonzero().unbind(1)
+    half = 7  # of a mark, and the rounding of the crop
+    inside = all(axis.min() >= MARGIN - half and axis.max() <= SIDE - MARGIN + half for axis in (rows, columns))
+    return inside and columns.max() - columns.min() > 10
+
+
+def test_crops_are_random_in_training_and_fixed_in_testing(write):
+    root = write(wild_face)
+    benchmark = celeba(root=str(root), workers=0)
+    first, second = (next(benchmark.train_batches(epoch, seed=0, batch_size=24))[0] for epoch in (0, 1))
+    assert not torch.equal(first, second)
+    fixed, labels = benchmark.examples("test", range(10))
+    assert torch.equal(benchmark.examples("test", [7, 2])[0], fixed[[7, 2]])
+    assert torch.equal(celeba(root=str(root), workers=0).examples("test", range(10))[0], fixed)
+    assert not torch.equal(celeba(root=str(root), workers=0, seed=1).examples("test", range(10))[0], fixed)
+    assert labels.tolist() == [int(number % 3 == 0) for number in range(30, 40)]
+    assert list(benchmark.class_names) == ["not mouth slightly open", "mouth slightly open"]
+
+
+def test_other_attributes_and_features_go_by_name(write):
+    root = write(wild_face)
+    benchmark = celeba(root=str(root), attribute="bald", feature="eyes", workers=0)
+    images, labels = benchmark.examples("test", range(10))
+    assert labels.sum() == 0
+    for image in images:
+        assert both_lie_inside((image[0] > 0.8) & (image[1] < 0.3))
+    with pytest.raises(DataError, match="has no column 'Handsome'; it has Bald, Mouth_Slightly_Open, Smiling"):
+        celeba(root=str(root), attribute="Handsome")
+    with pytest.raises(DataError, match=f"must be one of {', '.join(FEATURES)}, got 'ears'"):
+        celeba(root=str(root), feature="ears")
+
+
+def test_aligned_landmarks_on_pictures_in_the_wild_are_refused(write):
+    root = write(wild_face, aligned_face, file="list_landmarks_align_celeba.txt")
+    with pytest.raises(
+        DataError,
+        match=r"pictures of .*celeba are in the wild .*, but the landmarks of .*list_landmarks_align_celeba\.txt are "
+        r"those of pictures aligned, so the mouth would lie off the face; put list_landmarks_celeba\.txt there instead",
+    ):
+        celeba(root=str(root))
+
+
+def test_aligned_landmarks_under_the_other_name_are_seen_too(write):
+    with pytest.raises(DataError, match="the mouth would lie off the face"):
+        celeba(root=str(write(wild_face, aligned_face)))
+
+
+def test_landmarks_of_the_wild_on_aligned_pictures_are_refused(write):
+    root = write(aligned_face, wild_face, folder="img_align_celeba", file="list_landmarks_celeba.txt")
+    with pytest.raises(
+        DataError, match=r"aligned \(178x218\), but .* put list_landmarks_align_celeba\.txt there instead"
+    ):
+        celeba(root=str(root))
+
+
+def test_a_landmark_outside_its_picture_is_named(write):
+    def astray(number):
+        size, points = wild_face(number)
+        return size, {**points, "leftmouth": (size[0] + 5, 50)} if number == 33 else points
+
+    benchmark = celeba(root=str(write(wild_face, astray)), workers=2)
+    message = r"^the landmarks of \S*000034\.jpg are \[\[.*, outside its \d+x\d+ pixels; mend or remove its line"
+    with pytest.raises(DataError, match=message):
+        benchmark.examples("test", [3])
+    with pytest.raises(DataError, match=message):
+        benchmark.check()
+
+
+def test_without_a_partition_identities_are_kept_apart(write):
+    root = write(wild_face)
+    (root / "list_eval_partition.txt").unlink()
+    (root / "identity_CelebA.txt").write_text("".join(f"{name_of(n)} {n // 2}\n" for n in range(COUNT)))
+    pictures = celeba(root=str(root), workers=0)._pictures
+    identities = [{int(name[-10:-4]) - 1 >> 1 for name in pictures.names[part].tolist()} for part in pictures.names]
+    assert not identities[0] & identities[1]
+    assert not identities[0] & identities[2]
+    assert not identities[1] & identities[2]
+    (root / "identity_CelebA.txt").unlink()
+    with pytest.raises(DataError, match=r"should hold identity_CelebA\.txt"):
+        celeba(root=str(root))
+
+
+def test_csv_files_are_read_too(write):
+    root = write(wild_face)
+    expected = celeba(root=str(root), workers=0).examples("test", range(10))
+    for stem in ("list_attr_celeba", "list_landmarks_celeba", "list_eval_partition"):
+        lines = [line.split() for line in (root / f"{stem}.txt").read_text().splitlines()]
+        lines = [line for line in lines if line != [str(COUNT)]]
+        if stem == "list_eval_partition":
+            lines.insert(0, ["partition"])
+        lines[0] = ["image_id", *lines[0]]
+        (root / f"{stem}.csv").write_text("\n".join(",".join(line) for line in lines) + "\n")
+        (root / f"{stem}.txt").unlink()
+    got = celeba(root=str(root), workers=0).examples("test", range(10))
+    assert torch.equal(got[0], expected[0])
+    assert torch.equal(got[1], expected[1])
+
+
+@pytest.mark.parametrize(
+    ("missing", "sentence"),
+    [
+        ("list_attr_celeba.txt", r"should hold list_attr_celeba\.txt"),
+        ("list_landmarks_celeba.txt", r"has no landmarks \(list_landmarks_celeba\.txt\)"),
+        ("img_celeba", r"has no pictures \(img_celeba/ or img_align_celeba/\)"),
+    ],
+)
+def test_missing_files_are_named(write, missing, sentence):
+    root = write(wild_face)
+    (root / missing).rename(root / "elsewhere")
+    with pytest.raises(DataError, match=sentence):
+        celeba(root=str(root))
+
+
+def test_a_damaged_table_is_named(write):
+    root = write(wild_face)
+    path = root / "list_landmarks_celeba.txt"
+    path.write_text(path.read_text().replace(name_of(5) + " ", name_of(5) + " 1 ", 1))
+    with pytest.raises(
+        DataError, match=r"list_landmarks_celeba\.txt should hold a row of the same length .* \[10, 11\]"
+    ):
+        celeba(root=str(root))
+    lines = path.read_text().replace(name_of(5) + " 1 ", name_of(5) + " ", 1).splitlines()
+    path.write_text("\n".join([*lines[:4], lines[4].rsplit(" ", 1)[0] + " x", *lines[5:]]))
+    with pytest.raises(DataError, match="should hold numbers"):
+        celeba(root=str(root))
+
+
+def test_one_index_with_all_columns_will_do(tmp_path):
+    columns = [f"{point}_{axis}" for point in POINTS for axis in "xy"]
+    lines = [",".join(["file", "split", "identity", *ATTRIBUTES, *columns, "score"])]
+    with zipfile.ZipFile(tmp_path / "celeba.zip", "w") as archive:
+        for number in range(COUNT):
+            size, points = aligned_face(number)
+            draw(tmp_path / "x.jpg", size, points)
+            split = "test" if number % 4 == 0 else "train"
+            archive.write(tmp_path / "x.jpg", f"{split}/{name_of(number)}")
+            flat = [str(value) for point in points.values() for value in point]
+            lines.append(",".join([f"{split}/{name_of(number)}", split, str(number), "1", "-1", "1", *flat, "2.3"]))
+        archive.writestr("index.csv", "\n".join(lines))
+    benchmark = celeba(root=str(tmp_path / "celeba.zip"), attribute="Smiling", workers=0)
+    assert benchmark.size("test") == 10
+    assert benchmark.size("validation") > 0
+    assert benchmark.examples("test", range(10))[1].sum() == 10
+
+
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")
+@pytest.mark.usefixtures("real_data")
+def test_the_real_faces_are_the_same_whatever_the_workers():
+    digests = set()
+    for workers in (1, 4):
+        benchmark = celeba(workers=workers)
+        images, _ = benchmark.examples("test", range(200))
+        batch, _ = next(benchmark.train_batches(0, seed=0, batch_size=64))
+        digests.add(hashlib.sha256(images.numpy().tobytes() + batch.numpy().tobytes()).hexdigest())
+    assert len(digests) == 1
+    assert benchmark.title == "CelebA (8,205 aligned images), mouth slightly open"

@@ -1,0 +1,53 @@
+import pickle
+import shutil
+
+import pytest
+
+from ars.data.errors import DataError
+from ars.data.files import Files
+
+
+@pytest.fixture
+def folder(tmp_path):
+    root = tmp_path / "photos"
+    for name in ("train/b.jpg", "train/a.PNG", "test/c.jpeg", "test/notes.txt", ".hidden/d.jpg", "test/._c.jpeg"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(name.encode())
+    (root / "empty").mkdir()
+    return root
+
+
+@pytest.fixture(params=["folder", "zip", "zip of a folder"])
+def files(request, folder, tmp_path):
+    if request.param == "folder":
+        return Files(folder)
+    root, base = (folder, None) if request.param == "zip" else (folder.parent, folder.name)
+    return Files(tmp_path / shutil.make_archive(str(tmp_path / "archive"), "zip", root, base))
+
+
+def test_a_folder_and_a_zip_of_it_read_the_same(files, folder):
+    assert files.names() == ["test/c.jpeg", "test/notes.txt", "train/a.PNG", "train/b.jpg"]
+    assert files.images("train") == ["train/a.PNG", "train/b.jpg"]
+    assert files.images() == ["test/c.jpeg", "train/a.PNG", "train/b.jpg"]
+    assert files.folders() == ["empty", "test", "train"]
+    assert files.folders("train") == files.folders("nothing") == []
+    assert files.read("train/b.jpg") == b"train/b.jpg"
+    assert files.has("test/notes.txt")
+    assert not files.has("notes.txt")
+    assert files.digest(files.images()) == Files(folder).digest(Files(folder).images())
+
+
+def test_files_can_be_sent_to_another_process(files):
+    files.read("train/b.jpg")
+    assert pickle.dumps(files)
+    assert files.__getstate__()["_archive"] is None
+
+
+def test_what_is_not_there_is_named(files, tmp_path):
+    with pytest.raises(DataError, match=r"holds no train/z\.jpg"):
+        files.read("train/z.jpg")
+    with pytest.raises(DataError, match="must be a folder or a zip archive, found nothing"):
+        Files(tmp_path / "nowhere")
+    (tmp_path / "text.zip").write_text("no archive")
+    with pytest.raises(DataError, match="must be a folder or a zip archive, found a file of another kind"):
+        Files(tmp_path / "text.zip")

@@ -1,0 +1,165 @@
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from ars.data import loading
+from ars.data.decoded import DecodedImages
+from ars.data.errors import DataError
+from ars.data.folder import folder
+from ars.data.pasted import PastedImages
+
+
+@pytest.fixture
+def root(tmp_path, write_classes):
+    return write_classes(tmp_path / "pets", count=30)
+
+
+def test_classes_are_the_folders(root):
+    benchmark = folder(root=str(root), size=24, workers=0)
+    assert isinstance(benchmark, DecodedImages)
+    assert list(benchmark.class_names) == ["cat", "dog"]
+    assert benchmark.shape == (3, 24, 24)
+    assert benchmark.title == "pets"
+    assert benchmark.train_size() + benchmark.size("validation") + benchmark.size("test") == 60
+    names = [set(benchmark._pictures.names[part].tolist()) for part in ("train", "validation", "test")]
+    assert all(names)
+    assert not names[0] & names[1]
+    assert not names[0] & names[2]
+    assert not names[1] & names[2]
+    _, labels = benchmark.examples("test", range(benchmark.size("test")))
+    assert [name.startswith(b"dog") for name in benchmark._pictures.names["test"].tolist()] == labels.bool().tolist()
+
+
+def test_a_test_input_is_the_centre(root):
+    benchmark = folder(root=str(root), size=24, workers=0)
+    images, _ = benchmark.examples("test", [0])
+    with Image.open(root / benchmark._pictures.names["test"][0].decode()) as picture:
+        width = int(27 * picture.width / picture.height)
+        left = round((width - 24) / 2)
+        whole = picture.resize((width, 27), Image.Resampling.BILINEAR).crop((left, 2, left + 24, 26))
+    difference = np.abs((images[0].permute(1, 2, 0) * 255).round().numpy() - np.asarray(whole).astype(int))
+    assert difference.max() <= 1
+
+
+def hashes(benchmark):
+    batches = [images for images, _ in benchmark.train_batches(2, seed=3, batch_size=8)]
+    test, labels = benchmark.examples("validation", list(range(benchmark.size("validation"))) * 30)
+    return batches, test, labels
+
+
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")
+def test_neither_workers_nor_interruptions_change_a_pixel(root):
+    alone, one, four = (folder(root=str(root), size=24, workers=workers) for workers in (0, 1, 4))
+    batches, test, labels = hashes(alone)
+    assert len(test) > 64  # enough to be worth asking the workers
+    for other in (one, four):
+        again, same_test, same_labels = hashes(other)
+        assert all(torch.equal(a, b) for a, b in zip(batches, again, strict=True))
+        assert torch.equal(test, same_test)
+        assert torch.equal(labels, same_labels)
+    halfway = four.train_batches(2, seed=3, batch_size=8)
+    next(halfway)
+    halfway.close()
+    for start in (1, 3):
+        rest = [images for images, _ in four.train_batches(2, seed=3, batch_size=8, start=start)]
+        assert all(torch.equal(a, b) for a, b in zip(batches[start:], rest, strict=True))
+
+
+def test_workers_stay_alive_between_epochs_and_may_be_shared(root, monkeypatch):
+    started = []
+    start = loading.DecodingPool._start
+    monkeypatch.setattr(loading.DecodingPool, "_start", lambda pool: started.append(1) or start(pool))
+    benchmark = folder(root=str(root), size=24, workers=1)
+    for epoch in range(3):
+        list(benchmark.train_batches(epoch, seed=0, batch_size=8))
+    assert len(started) == 1
+    first, second = (benchmark.train_batches(0, seed=0, batch_size=8) for _ in range(2))
+    for (a, _), (b, _) in zip(first, second, strict=True):
+        assert torch.equal(a, b)
+    assert len(started) == 2
+
+
+def test_training_views_change_with_epoch_and_seed(root):
+    benchmark = folder(root=str(root), size=24, workers=0)
+    first = next(benchmark.train_batches(0, seed=0, batch_size=8))[0]
+    assert not torch.equal(first, next(benchmark.train_batches(1, seed=0, batch_size=8))[0])
+    assert not torch.equal(first, next(benchmark.train_batches(0, seed=1, batch_size=8))[0])
+
+
+def test_moments_are_those_of_training_inputs(root):
+    benchmark = folder(root=str(root), size=24, workers=0)
+    mean, std = benchmark.moments()
+    images = torch.cat([images for images, _ in benchmark.train_batches(5, seed=9, batch_size=8)])
+    assert images.mean(dim=(0, 2, 3)).tolist() == pytest.approx(mean, abs=0.02)
+    assert images.std(dim=(0, 2, 3)).tolist() == pytest.approx(std, abs=0.02)
+    assert folder(root=str(root), size=24, workers=0).moments() == (mean, std)
+
+
+def test_train_and_test_folders_are_kept_apart(tmp_path, write_classes):
+    write_classes(tmp_path / "pets" / "train", count=30)
+    write_classes(tmp_path / "pets" / "val", count=4)
+    archive = shutil.make_archive(str(tmp_path / "pets"), "zip", tmp_path, "pets")
+    for root in (tmp_path / "pets", archive):
+        benchmark = folder(root=str(root), size=24, workers=0)
+        assert benchmark.size("test") == 8
+        assert benchmark.train_size() + benchmark.size("validation") == 60
+        assert benchmark.size("validation") > 0
+
+
+def test_any_images_can_be_pasted_on_backgrounds(root, tmp_path, write_backgrounds):
+    scenes = write_backgrounds(tmp_path / "scenes")
+    options = {"root": str(root), "size": 48, "backgrounds": str(scenes), "pasted": 16}
+    benchmark = folder(**options, workers=2)
+    assert isinstance(benchmark, PastedImages)
+    assert benchmark.title == "pets, 16x16 on backgrounds of scenes, k = 48"
+    assert benchmark.shape == (3, 48, 48)
+    images, _ = benchmark.examples("test", range(benchmark.size("test")))
+    patch = benchmark._material["test"].images[0]
+    views = (images[0] * 255).round().to(torch.uint8).unfold(1, 16, 1).unfold(2, 16, 1)
+    assert (views == patch[:, None, None]).flatten(3).all(3).all(0).sum() == 1
+    assert torch.equal(folder(**options, workers=0).examples("test", [0])[0][0], images[0])
+    with pytest.raises(DataError, match=r"need data\.pasted, their side, up to data\.size = 48, got 64"):
+        folder(**{**options, "pasted": 64}, workers=0)
+
+
+def test_an_unreadable_file_is_named_and_skipped_only_if_asked(root, tmp_path, write_backgrounds):
+    for name in ("cat/broken.jpg", "dog/text.png"):
+        (root / name).write_text("no image")
+    benchmark = folder(root=str(root), size=24, workers=2)
+    with pytest.raises(DataError, match=r"^\S*pets/(cat/broken.jpg|dog/text.png) cannot be read as an image: it is no"):
+        benchmark.check()
+    with pytest.raises(DataError, match="cannot be read as an image"):
+        list(benchmark.train_batches(0, seed=0, batch_size=1))
+    scenes = write_backgrounds(tmp_path / "scenes")
+    with pytest.raises(DataError, match="cannot be read as an image"):
+        folder(root=str(root), size=48, backgrounds=str(scenes), pasted=16, workers=0)
+    with pytest.warns(UserWarning, match="skipped: .*cannot be read") as caught:
+        benchmark = folder(root=str(root), size=24, workers=2, skip_unreadable=True)
+    assert len(caught) == 2
+    assert benchmark.check() == 60
+
+
+def test_what_is_missing_is_named(tmp_path, root):
+    with pytest.raises(DataError, match=r"data\.root names .*nowhere, where nothing is; class folders of images were"):
+        folder(root=str(tmp_path / "nowhere"), size=24)
+    (root / "fish").mkdir()
+    with pytest.raises(DataError, match=r"the class folder .*fish should hold images, found none; add some"):
+        folder(root=str(root), size=24)
+    with pytest.raises(DataError, match=r"should hold at least two class folders .*, found none"):
+        folder(root=str(root / "fish"), size=24)
+
+
+def test_a_class_that_training_lacks_is_refused(tmp_path, write_classes):
+    write_classes(tmp_path / "pets" / "train", count=12)
+    write_classes(tmp_path / "pets" / "test", classes=("cat", "dog", "fish"), count=2)
+    with pytest.raises(DataError, match=r"test/fish is a class that train/ does not have"):
+        folder(root=str(tmp_path / "pets"), size=24)
+
+
+def test_too_few_images_for_all_parts_are_refused(tmp_path, write_classes):
+    write_classes(tmp_path / "pets", count=1)
+    with pytest.raises(DataError, match="part should hold images, found none; add some"):
+        folder(root=str(tmp_path / "pets"), size=24, workers=0)

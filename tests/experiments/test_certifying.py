@@ -1,0 +1,290 @@
+"""Killed, restarted, shared among processes, on a full disk: the records are always those of an undisturbed run."""
+
+import dataclasses
+import errno
+import multiprocessing
+import os
+import random
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from ars.certification.records import RecordError
+from ars.certification.shards import IncompleteError, merge
+from ars.certification.writing import WriteError
+from ars.experiments.beginning import begun_settings, records_folder
+from ars.experiments.certifying import certify_run
+from ars.experiments.world import World
+
+from .conftest import CPU, TINY
+
+SETTINGS = dataclasses.replace(TINY.certify, examples=24, n_estimate=100)
+SIZE = 3  # 8 shards
+
+
+def content(folder, name="test"):
+    """All records without what they took."""
+    return [dataclasses.replace(record, seconds=0.0) for record in merge(folder / "certify" / name).records]
+
+
+@pytest.fixture
+def run(trained, tmp_path):
+    """A copy of the trained run without records."""
+    copy = tmp_path / "run"
+    shutil.copytree(trained, copy, ignore=shutil.ignore_patterns("certify"))
+    return copy
+
+
+@pytest.fixture(scope="module")
+def undisturbed(trained, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("undisturbed") / "run"
+    shutil.copytree(trained, folder, ignore=shutil.ignore_patterns("certify"))
+    certify(folder)
+    return content(folder)
+
+
+@pytest.fixture(scope="module")
+def processes():
+    """Processes that start at once: torch is loaded in the server that they are forked from."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["ars.experiments.certifying"])
+    return context
+
+
+def certify(folder, settings=SETTINGS, **options):
+    return certify_run(folder, settings, device=CPU, **{"shard_size": SIZE, **options})
+
+
+def files(folder, name="test"):
+    return sorted(path.name for path in (folder / "certify" / name).iterdir())
+
+
+def shard_names(numbers):
+    return [f"shard-{number:05d}.jsonl" for number in numbers]
+
+
+def test_a_shard_is_one_file_and_done_shards_are_skipped(run, undisturbed):
+    seen = []
+    certify(run, report=lambda at: seen.append((at.done, at.total, at.fresh)))
+    assert seen == [(3 * n, 24, 3 * n) for n in range(1, 9)]
+    assert files(run) == ["settings.json", *shard_names(range(8))]
+    assert content(run) == undisturbed
+    for number in (2, 5):
+        (run / "certify" / "test" / f"shard-{number:05d}.jsonl").unlink()
+    kept = {name: (run / "certify" / "test" / name).stat().st_mtime_ns for name in files(run)}
+    seen.clear()
+    records = certify(run, report=lambda at: seen.append((at.done, at.total, at.fresh)))
+    assert seen == [(21, 24, 3), (24, 24, 6)]
+    assert len(records) == 24
+    assert content(run) == undisturbed
+    assert kept.items() <= {name: (run / "certify" / "test" / name).stat().st_mtime_ns for name in files(run)}.items()
+
+
+def test_the_shard_size_changes_no_record(run, undisturbed):
+    for size in (1, 10):
+        certify(run, name=f"by-{size}", shard_size=size)
+        assert content(run, f"by-{size}") == undisturbed
+
+
+def test_examples_may_be_added_and_the_cut_shard_is_filled_up(run, undisturbed):
+    for examples in (1, 4, 5, 24):
+        certify(run, dataclasses.replace(SETTINGS, examples=examples), shard_size=None if examples > 1 else SIZE)
+        assert content(run) == undisturbed[:examples]
+    certify(run, dataclasses.replace(SETTINGS, examples=2))
+    assert content(run) == undisturbed
+
+
+def test_a_stop_keeps_whole_shards_and_the_next_run_goes_on(run, undisturbed):
+    done = []
+    with pytest.raises(KeyboardInterrupt):
+        certify(run, report=lambda at: done.append(at.done), stop=lambda: len(done) == 2)
+    assert files(run) == ["settings.json", *shard_names(range(2))]
+    with pytest.raises(IncompleteError, match="6 of 24 images, missing are 6 to 23"):
+        merge(run / "certify" / "test")
+    certify(run)
+    assert content(run) == undisturbed
+
+
+def test_records_of_other_settings_or_weights_are_not_mixed(run):
+    certify(run, dataclasses.replace(SETTINGS, examples=3))
+    with pytest.raises(RecordError, match=r"records with alpha=0.05, asked for is 0.1; certify under another --name"):
+        certify(run, dataclasses.replace(SETTINGS, alpha=0.1))
+    with pytest.raises(RecordError, match="shard_size=3, asked for is 4"):
+        certify(run, shard_size=4)
+    assert begun_settings(run, "test") == dataclasses.replace(SETTINGS, examples=3)
+    assert begun_settings(run, "other") is None
+
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(run / "model.safetensors")
+    name = sorted(weights)[0]
+    save_file({**weights, name: weights[name] + 1}, run / "model.safetensors", metadata={"about": "{}"})
+    with pytest.raises(RecordError, match="a model with other weights"):
+        certify(run)
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "/tmp/x"])
+def test_a_name_that_is_no_plain_folder_is_refused(run, name):
+    with pytest.raises(ValueError, match="plain folder name"):
+        records_folder(run, name)
+
+
+def kill_at_random_moments(run, processes, *, times, settings, seconds):
+    """Start and SIGKILL, times over; how many shards were there after each."""
+    generator, counts = random.Random(0), []
+    for _ in range(times):
+        process = processes.Process(
+            target=certify_run, args=(run, settings), kwargs={"device": CPU, "shard_size": SIZE}
+        )
+        process.start()
+        process.join(generator.uniform(0, seconds))
+        process.kill()
+        process.join()
+        counts.append(len(list(run.glob("certify/test/shard-*.jsonl"))))
+    return counts
+
+
+@pytest.mark.parametrize("times", [2, pytest.param(10, marks=pytest.mark.slow)])
+def test_kills_at_random_moments_change_no_record(run, processes, tmp_path, times):
+    settings = dataclasses.replace(SETTINGS, n_estimate=100 * times)
+    whole = tmp_path / "whole"
+    shutil.copytree(run, whole)
+    began = time.perf_counter()
+    warm = processes.Process(target=certify_run, args=(whole, settings), kwargs={"device": CPU, "shard_size": SIZE})
+    warm.start()
+    warm.join()
+    counts = kill_at_random_moments(run, processes, times=times, settings=settings, seconds=time.perf_counter() - began)
+    certify(run, settings)
+    assert counts == sorted(counts)
+    assert content(run) == content(whole)
+    assert [name for name in files(run) if not name.startswith(".")] == files(whole)
+
+
+@pytest.mark.parametrize(
+    ("call", "moment", "shards"),
+    [
+        (("replace", False), 1, 0),  # the manifest is not there yet
+        (("replace", False), 3, 1),  # the second shard is written, but not under its name
+        (("replace", True), 3, 2),
+        (("fsync", False), 5, 1),  # every write pushes its file and its folder
+    ],
+)
+def test_a_kill_at_the_worst_moment_of_a_write_loses_at_most_that_shard(
+    run, processes, undisturbed, monkeypatch, call, moment, shards
+):
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    import dying
+
+    process = processes.Process(
+        target=dying.certify_and_die,
+        args=(call, moment, run, SETTINGS),
+        kwargs={"device": CPU, "shard_size": SIZE},
+    )
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    if shards:
+        there = merge(run / "certify" / "test", partial=True).records
+        assert undisturbed[: SIZE * shards] == [dataclasses.replace(record, seconds=0.0) for record in there]
+    certify(run)
+    assert content(run) == undisturbed
+
+
+def test_any_world_gives_the_same_records_in_any_order(run, undisturbed):
+    for size in (2, 5):
+        ranks = list(range(size))
+        random.Random(size).shuffle(ranks)
+        for rank in ranks:
+            certify(run, name=f"world-{size}", world=World(rank, size))
+        assert content(run, f"world-{size}") == undisturbed
+
+
+def test_ranks_that_begin_at_the_same_time_do_not_meet(run, processes, undisturbed):
+    ranks = [
+        processes.Process(
+            target=certify_run,
+            args=(run, SETTINGS),
+            kwargs={"device": CPU, "shard_size": SIZE, "world": World(rank, 3)},
+        )
+        for rank in range(3)
+    ]
+    for rank in ranks:
+        rank.start()
+    for rank in ranks:
+        rank.join()
+        assert rank.exitcode == 0
+    assert content(run) == undisturbed
+
+
+def test_a_rank_that_died_takes_up_its_own_shards(run, processes, undisturbed, monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    import dying
+
+    def start(rank, target=certify_run, arguments=()):
+        options = {"device": CPU, "shard_size": SIZE, "world": World(rank, 3)}
+        process = processes.Process(target=target, args=(*arguments, run, SETTINGS), kwargs=options)
+        process.start()
+        return process
+
+    certify(run, world=World(0, 3))  # so that the third os.replace of the others is that of a shard
+    ranks = [start(1, dying.certify_and_die, (("replace", False), 2)), start(2)]
+    for rank in ranks:
+        rank.join()
+    assert [rank.exitcode for rank in ranks] == [-signal.SIGKILL, 0]
+    assert [name for name in files(run) if name[0] != "."] == ["settings.json", *shard_names([0, 1, 2, 3, 5, 6])]
+    with pytest.raises(IncompleteError, match="18 of 24 images, missing are 12 to 14, 21 to 23;"):
+        merge(run / "certify" / "test")
+    before = {name: (run / "certify" / "test" / name).stat().st_mtime_ns for name in shard_names([0, 1, 2, 3, 5, 6])}
+    again = start(1)
+    again.join()
+    assert again.exitcode == 0
+    assert content(run) == undisturbed
+    assert all((run / "certify" / "test" / name).stat().st_mtime_ns == when for name, when in before.items())
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS])
+def test_a_full_or_read_only_disk_keeps_what_was_written(run, undisturbed, monkeypatch, call, code):
+    real, allowed = getattr(os, call), iter(range(3 if call == "replace" else 6))
+
+    def failing(*arguments):
+        if next(allowed, None) is None:
+            raise OSError(code, os.strerror(code))
+        return real(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, call, failing)
+        with pytest.raises(WriteError, match=rf"shard-00002\.jsonl: {os.strerror(code)}; all that was written before"):
+            certify(run)
+    assert files(run) == ["settings.json", *shard_names(range(2))]
+    certify(run)
+    assert content(run) == undisturbed
+
+
+def test_a_folder_that_is_read_only_from_the_start_writes_nothing(run, monkeypatch):
+    real = Path.open
+
+    def failing(path, mode="r", *arguments, **options):
+        if mode != "r" and "certify" in path.parts:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return real(path, mode, *arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", failing)
+        with pytest.raises(WriteError, match=r"settings\.json: Permission denied"):
+            certify(run)
+    assert files(run) == []
+
+
+def test_the_gpu_is_that_of_the_local_rank(monkeypatch):
+    from ars.experiments.device import choose_device
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda device: None)
+    assert [choose_device("auto", local).index for local in (0, 1, 2, None)] == [0, 1, 0, None]
+    assert choose_device("cpu", 1) == CPU

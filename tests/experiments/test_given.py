@@ -1,0 +1,131 @@
+import sys
+
+import pytest
+import torch
+import yaml
+
+from ars.certification.shards import merge
+from ars.experiments.certifying import certify_run
+from ars.experiments.given import Given, import_model
+from ars.experiments.recipe import CertifySettings, RecipeError
+from ars.smoothing import SmoothedClassifier
+
+from .conftest import CPU
+
+MODELS = """
+import torch
+from torch import nn
+from ars import adaptive, cohen
+
+torch.manual_seed(0)
+network = nn.Sequential(nn.Flatten(), nn.Linear(3 * 24 * 24, 10))
+smoothed = cohen(network, sigma=0.5)
+wide = nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 10))
+few = nn.Sequential(nn.Flatten(), nn.Linear(3 * 24 * 24, 7))
+number = 7
+
+def make():
+    return smoothed
+
+def make_number():
+    return 7
+
+def needs(size):
+    return smoothed
+
+def fails():
+    raise KeyError("weights.pt")
+
+class Space:
+    model = smoothed
+"""
+
+
+@pytest.fixture
+def models(tmp_path, monkeypatch):
+    """A module in the current folder, as a user would have it."""
+    (tmp_path / "my_models.py").write_text(MODELS)
+    (tmp_path / "my_broken.py").write_text("import a_package_that_is_not_there\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path not in ("", str(tmp_path))])
+    yield tmp_path
+    for name in ("my_models", "my_broken"):
+        sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize("name", ["smoothed", "make", "Space.model"])
+def test_a_smoothed_classifier_or_its_factory_is_imported_from_the_current_folder(models, name):
+    model = import_model(f"my_models:{name}")
+    assert isinstance(model, SmoothedClassifier)
+    assert model.mechanism.sigmas == (0.5,)
+
+
+def test_a_plain_classifier_is_smoothed_as_in_cohen_et_al(models):
+    model = import_model("my_models:network", 0.25)
+    assert model.mechanism.sigmas == (0.25,)
+
+
+@pytest.mark.parametrize(
+    ("path", "sigma", "words"),
+    [
+        ("my_models", None, "--model must look like package.module:attribute, got 'my_models'"),
+        (":smoothed", None, "must look like"),
+        ("my_models:", None, "must look like"),
+        ("no_such_models:make", None, "cannot import no_such_models from .*ModuleNotFoundError"),
+        ("my_broken:make", None, "cannot import my_broken .*a_package_that_is_not_there"),
+        ("my_models:magic", None, "my_models has no attribute 'magic'"),
+        ("my_models:number", None, "must be or return a SmoothedClassifier or an nn.Module, got int"),
+        ("my_models:make_number", None, "must be or return a SmoothedClassifier or an nn.Module, got int"),
+        ("my_models:needs", None, "called without arguments and failed: TypeError"),
+        ("my_models:fails", None, "called without arguments and failed: KeyError"),
+        ("my_models:network", None, "without noise; .* --sigma S"),
+        ("my_models:smoothed", 0.5, "brings its own noise; leave --sigma out"),
+        ("my_models:network", -1.0, "sigma must be positive"),
+    ],
+)
+def test_what_is_no_model_gets_one_sentence(models, path, sigma, words):
+    with pytest.raises(ValueError, match=words) as caught:
+        import_model(path, sigma)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("wide", "cannot take the digits on photographs images of shape"),
+        ("few", r"gives logits of shape \[1, 7\] for one image, digits on photographs has 10 classes"),
+    ],
+)
+def test_a_model_that_does_not_fit_the_benchmark_is_refused(models, name, words):
+    with pytest.raises(ValueError, match=words):
+        Given(f"my_models:{name}", ("--data.kind=digits",), 0.5).load(CPU)
+
+
+def test_a_benchmark_that_is_not_known_is_refused(models):
+    with pytest.raises(RecipeError, match="kind"):
+        Given("my_models:smoothed", ("--data.kind=magic",)).load(CPU)
+
+
+def test_its_records_are_certified_into_a_folder_that_says_what_it_holds(models):
+    given = Given("my_models:smoothed", ("--data.kind=digits",))
+    settings = CertifySettings(examples=3, n_select=10, n_estimate=20, precision="float32")
+    out = models / "out"
+    certify_run(out, settings, device=CPU, given=given)
+    assert len(merge(out / "certify" / "test").records) == 3
+    assert yaml.safe_load((out / "recipe.yaml").read_text())["model"] == "my_models:smoothed"
+    certify_run(out, settings, device=CPU, given=given)
+    for other in (Given("my_models:make", given.data), Given("my_models:network", given.data, 0.7)):
+        with pytest.raises(RecipeError, match="holds another model or benchmark"):
+            certify_run(out, settings, device=CPU, given=other)
+    with pytest.raises(RecipeError, match="is not a run folder"):
+        certify_run(models, settings, device=CPU, given=given)
+
+
+def test_changed_weights_are_not_mixed_with_earlier_records(models):
+    given = Given("my_models:smoothed", ("--data.kind=digits",))
+    settings = CertifySettings(examples=3, n_select=10, n_estimate=20, precision="float32")
+    certify_run(models / "out", settings, device=CPU, given=given)
+    with torch.no_grad():
+        sys.modules["my_models"].network[1].bias += 1
+    with pytest.raises(ValueError, match="a model with other weights"):
+        certify_run(models / "out", settings, device=CPU, given=given)
