@@ -6,7 +6,7 @@ The reference is eager float32 without TF32, batches of 100, one image at a time
 engine is count_votes as certify calls it, in bf16. Seconds an image are those of N = 50,000 draws, scaled up from the
 draws that were timed; preparing and compiling are timed apart. Fractions of the peak count the networks' arithmetic
 as trained; fractions of the copy bandwidth count each convolution's input and output once in bf16, so that they
-exceed 1 where fused layers leave their activations on chip.
+exceed 1 where fused layers leave their activations on chip. On a CPU it compares the embedded benchmark's models.
 """
 
 import argparse
@@ -15,21 +15,24 @@ import platform
 import sys
 import time
 from collections.abc import Callable
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from ars.certification import engine
 from ars.certification.sampling import count_votes
+from ars.kernels import half
 from ars.methods import adaptive, cohen
 from ars.models import Normalize, UNet, cifar_resnet, resnet50, small_cnn
 from ars.smoothing import SmoothedClassifier
 
 N = 50_000
-CASES = {
+CASES: dict[str, tuple[int, Callable[[], nn.Module], int | None]] = {
     "RS, ResNet-110, k = 32": (32, lambda: cifar_resnet(110, 10), None),
     "ARS, ResNet-110, k = 32": (32, lambda: cifar_resnet(110, 10), 32),
     "ARS, ResNet-110, k = 64": (64, lambda: cifar_resnet(110, 10), 32),
@@ -44,10 +47,8 @@ def build(case: str, device: torch.device) -> tuple[SmoothedClassifier, Tensor]:
     torch.manual_seed(0)
     image = torch.rand(1, 3, size, size, device=device)
     classifier = nn.Sequential(Normalize([0.5] * 3, [0.25] * 3), network())
-    if mask_width is None:
-        model = cohen(classifier, sigma=0.5)
-    else:
-        model = adaptive(classifier, UNet(mask_width), sigma=0.5)
+    mask = None if mask_width is None else UNet(mask_width)
+    model = cohen(classifier, sigma=0.5) if mask is None else adaptive(classifier, mask, sigma=0.5)
     model.to(device)
     for module in model.modules():
         if isinstance(module, nn.BatchNorm2d):
@@ -122,7 +123,7 @@ def ceilings(device: torch.device) -> dict[str, float]:
     return {"flops": 2 * size**3 / seconds(lambda: a @ b), "bytes": 2 * length / seconds(lambda: target.copy_(source))}
 
 
-def table(rows: list[dict[str, object]]) -> str:
+def table(rows: list[dict[str, Any]]) -> str:
     lines = ["| | reference, s an image | engine, s an image | ratio | of bf16 peak | of copy bandwidth |"]
     lines.append("|---|---|---|---|---|---|")
     for row in rows:
@@ -145,9 +146,9 @@ def main() -> None:
     device = torch.device(options.device)
     gpu = device.type == "cuda"
     cases = options.only or [case for case in CASES if ("embedded" in case) != gpu]
-    engine.COMPILE_AFTER = 0  # as in a run of many images
+    half.COMPILE_AFTER = 0  # as in a run of many images
     top = ceilings(device)
-    rows: list[dict[str, object]] = []
+    rows: list[dict[str, Any]] = []
     for case in cases:
         model, image = build(case, device)
         flops, moved = work(model, image)
@@ -169,15 +170,17 @@ def main() -> None:
             with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiler:
                 packed(model, image, N // 2)
             print(profiler.key_averages().table(sort_by="cuda_time_total", row_limit=20, max_name_column_width=60))
+    triton = version("triton") if find_spec("triton") else None
     record = {
         "machine": torch.cuda.get_device_name() if gpu else f"{platform.machine()}, {torch.get_num_threads()} threads",
-        "torch": torch.__version__, "python": platform.python_version(), "command": sys.argv, "n": N,
+        "torch": torch.__version__, "triton": triton, "python": platform.python_version(), "command": sys.argv, "n": N,
         "ceilings": top, "rows": rows,
     }  # fmt: skip
     print(table(rows))
     if options.out:
         options.out.write_text(json.dumps(record, indent=1))
-        options.out.with_suffix(".md").write_text(table(rows) + "\n")
+        made = f"{record['machine']}, torch {record['torch']}, triton {triton}: `{' '.join(sys.argv)}`"
+        options.out.with_suffix(".md").write_text(f"{table(rows)}\n\n{made}\n")
 
 
 if __name__ == "__main__":

@@ -1,22 +1,22 @@
 """Networks made ready for many noisy draws: BatchNorm folded, weights cast once, channels last, fused kernels.
 
 Only networks that we know are changed, and only for bf16: float32 stays as it was trained, operation by operation.
-Everything else runs as it is, under autocast. What is certified is the classifier as run.
+Everything else runs as it is, under autocast. The noise is never touched: what is fused comes after it. What is
+certified is the classifier as run.
 """
 
-from copy import deepcopy
-from importlib.util import find_spec
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from weakref import WeakKeyDictionary
 
 import torch
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import nn
 
-from ars.kernels.fold import fold
-from ars.kernels.resnet import FusedResNet
-from ars.kernels.unet import FusedUNet, can_fuse
-from ars.models import CifarResNet, ResNet50, UNet
-from ars.smoothing import SmoothedClassifier
+from ars.kernels.fusing import fused
+from ars.kernels.half import Half
+from ars.kernels.images import Finish, FromImages
+from ars.models import CifarResNet, Normalize, ResNet50, UNet
+from ars.smoothing import SmoothedClassifier, last, minimum_variance
 from ars.smoothing.mechanism import Images
 
 # layers whose meaning in bf16 is that of autocast; a sequence of them is a network that we know
@@ -24,76 +24,85 @@ PLAIN = (
     nn.Conv2d, nn.BatchNorm2d, nn.ReLU, nn.LeakyReLU, nn.Linear, nn.Flatten, nn.Identity, nn.Dropout, nn.Dropout2d,
     nn.AdaptiveAvgPool2d, nn.AvgPool2d, nn.MaxPool2d, nn.Sequential,
 )  # fmt: skip
-# Compiling ResNet-50 takes 6 s and then saves half its time: it pays once about as much has been spent without.
-COMPILE_AFTER = 8 * 10**9  # pixels drawn
 
 
-class Half(nn.Module):
-    """A frozen network in bf16, folded and channels last; compiled on a GPU once it has worked for long enough."""
+@contextmanager
+def prepared(model: SmoothedClassifier, images: Images) -> Iterator[None]:
+    """Within, the networks that we know run in bf16 and in eval mode; afterwards the model is as it was."""
+    undo: list[Callable[[], None]] = []
 
-    def __init__(self, network: nn.Module) -> None:
-        super().__init__()
-        self.network = fold(network).bfloat16().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self.pixels = 0
-        self.compiled: tuple[int, nn.Module] | None = None  # for one batch size; others run as they are
+    def swap(owner: nn.Module, name: str, value: object) -> None:
+        before = getattr(owner, name)
+        setattr(owner, name, value)
+        undo.append(lambda: setattr(owner, name, before))
 
-    def forward(self, x: Float[Tensor, "b c h w"]) -> Tensor:
-        """The network on images in any dtype."""
-        x = x.to(torch.bfloat16, memory_format=torch.channels_last)
-        self.pixels += x[:, 0].numel()
-        if self.compiled is None and self.pixels >= COMPILE_AFTER and x.device.type == "cuda" and find_spec("triton"):
-            self.compiled = len(x), torch.compile(self.network, dynamic=False)  # type: ignore[assignment]
-        run = self.network if self.compiled is None or self.compiled[0] != len(x) else self.compiled[1]
-        with torch.backends.cudnn.flags(enabled=True, benchmark=True):  # the same shapes come again and again
-            out: Tensor = run(x)
-        return out
+    try:
+        for owner, name, network in list(known_networks(model)):
+            swap(owner, name, ready(network, images))
+        finish = _finish(model)
+        if finish is not None:
+            pixels, classifier = finish
+            swap(model, "combine", pixels)
+            swap(model, "classifier", classifier)
+        yield
+    finally:
+        for action in reversed(undo):
+            action()
 
 
-def prepare(model: SmoothedClassifier, images: Images) -> SmoothedClassifier:
-    """The model with the networks that we know in bf16, in eval mode; it shares all the rest with the model given."""
-    known: dict[int, nn.Module] = {}
-    for module in model.modules():
-        if _knows(module) and not any(id(module) == part for part in known):
-            known.update({id(part): part for part in module.modules()})
-            known[id(module)] = _ready(module, images)
-    if not known:
-        return model
-    replaced = {part: module for part, module in known.items() if isinstance(module, Half | FusedResNet | FusedUNet)}
-    # deepcopy takes from its memo what is there: the ready networks, and as they are all parts that hold none
-    memo: dict[int, object] = dict(replaced)
-    for module in model.modules():
-        if id(module) not in known and not any(id(part) in known for part in module.modules()):
-            memo[id(module)] = module
-    for tensor in [*model.parameters(), *model.buffers()]:
-        memo.setdefault(id(tensor), tensor)
-    return deepcopy(model, memo)
+def known_networks(owner: nn.Module) -> Iterator[tuple[nn.Module, str, nn.Module]]:
+    """Where in a model the largest networks are that we know: owner, name, network."""
+    for name, child in owner._modules.items():
+        if child is not None and _knows(child):
+            yield owner, name, child
+        elif child is not None:
+            yield from known_networks(child)
 
 
 _READY: WeakKeyDictionary[nn.Module, tuple[object, nn.Module]] = WeakKeyDictionary()
 
 
-def _ready(network: nn.Module, images: Images) -> nn.Module:
-    """The network made ready, from the cache unless its weights have changed since."""
-    tensors = [*network.parameters(), *network.buffers()]
-    if any(tensor.is_inference() for tensor in tensors):  # these count no versions
-        return _build(network, images)
-    state = (images.shape[1:], [(tensor.data_ptr(), tensor._version) for tensor in tensors])
+def ready(network: nn.Module, images: Images) -> nn.Module:
+    """The network made ready for images of this size, from the cache unless its weights have changed since."""
+    state = (images.shape[2:], images.device, _state(network))
     if network not in _READY or _READY[network][0] != state:
-        _READY[network] = state, _build(network, images)
+        kernels = fused(network, images)
+        _READY[network] = state, Half(network) if kernels is None else FromImages(kernels, torch.bfloat16)
     return _READY[network][1]
 
 
-def _build(network: nn.Module, images: Images) -> nn.Module:
-    height, width = images.shape[-2:]
-    if images.device.type == "cuda" and find_spec("triton"):
-        if isinstance(network, CifarResNet) and network.conv1.in_channels <= 4 and height % 4 == 0 == width % 4:
-            return FusedResNet(network, torch.bfloat16)
-        if isinstance(network, UNet) and can_fuse(network):
-            return FusedUNet(network, torch.bfloat16)
-    return Half(network)
+def _state(network: nn.Module) -> object:
+    """What changes with the weights: where they are, how often they were written, and their norms.
+
+    Writing through ``.data`` is not counted, and inference tensors count nothing.
+    """
+    tensors = [*network.parameters(), *network.buffers()]
+    norms = torch._foreach_norm([tensor for tensor in tensors if tensor.is_floating_point()])
+    versions = [0 if tensor.is_inference() else tensor._version for tensor in tensors]
+    return [tensor.data_ptr() for tensor in tensors], versions, torch.stack(norms).tolist() if norms else []
+
+
+def _finish(model: SmoothedClassifier) -> tuple[Finish, nn.Module] | None:
+    """combine with the normalisation, and the classifier without, where the network has kernels."""
+    parts = list(model.classifier.children()) if type(model.classifier) is nn.Sequential else []
+    if type(model) is not SmoothedClassifier or model.combine not in (last, minimum_variance):
+        return None
+    if [type(part) for part in parts] != [Normalize, FromImages] or _hooked(model.classifier) or _hooked(parts[0]):
+        return None
+    normalize, network = parts
+    assert isinstance(normalize, Normalize)
+    assert isinstance(network, FromImages)
+    return Finish(model.combine, normalize, network.dtype), network.network
 
 
 def _knows(module: nn.Module) -> bool:
+    if _hooked(module):
+        return False
     if type(module) in (CifarResNet, ResNet50, UNet):
         return True
     return type(module) is nn.Sequential and all(type(part) in PLAIN for part in module.modules())
+
+
+def _hooked(module: nn.Module) -> bool:
+    """Whether anything else is to happen when the module or a part of it runs."""
+    return any(part._forward_hooks or part._forward_pre_hooks for part in module.modules())

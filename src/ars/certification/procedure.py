@@ -46,7 +46,7 @@ def certify(
     bound: Bound = "cohen",
     indices: Sequence[int] | None = None,
     precision: Precision = "float32",
-    batch_size: int = 1000,
+    batch_size: int | None = None,
 ) -> Certificate | list[Certificate]:
     """Certify one image [c, h, w] (one Certificate) or a batch [b, c, h, w] (a list of them).
 
@@ -125,7 +125,7 @@ def predict(
     seed: int,
     indices: Sequence[int] | None = None,
     precision: Precision = "float32",
-    batch_size: int = 1000,
+    batch_size: int | None = None,
 ) -> Prediction | list[Prediction]:
     """The smoothed classifier's label (Cohen et al., PREDICT), or an abstention, for one image or a batch.
 

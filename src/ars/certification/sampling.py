@@ -9,19 +9,20 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
 from typing import Literal, get_args
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ars.certification.engine import prepare
+from ars.certification.engine import prepared
+from ars.certification.memory import BLOCK, suitable_batch
 from ars.smoothing import SmoothedClassifier
 from ars.smoothing.masked import masks_checked_at_the_end
 from ars.smoothing.mechanism import Images
 
-BLOCK = 100
-# draws of so many pixels fill a GPU and take some 8 GB on it
-PIXELS = 2**24
+__all__ = ["BLOCK", "PRECISIONS", "Precision", "Stage", "autocast", "block_seed", "count_votes"]
+
 Stage = Literal["select", "estimate"]
 Precision = Literal["float32", "bfloat16"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
@@ -61,49 +62,53 @@ def count_votes(
     n: int,
     stage: Stage,
     seed: int,
+    first_block: int = 0,
     precision: Precision = "float32",
     batch_size: int | None = None,
 ) -> np.ndarray:
-    """Votes [images, classes] of n independent draws for each image, in eval mode.
+    """Votes [images, classes] of n independent draws for each image, from block first_block on, in eval mode.
 
-    batch_size, by default what suits the device, is halved for as long as it takes more memory than there is.
+    At most batch_size draws are made at once, and no more than suits the device. Where they take more memory than
+    there is, half as many are; what was counted before stays, and the noise of a draw is the same.
     """
     if seed < 0 or min(indices) < 0:
         raise ValueError(f"seed and image indices must be at least 0, got seed={seed}, index={min(indices)}")
-    if n < 1:
-        raise ValueError(f"n must be at least 1, got {n}")
+    if n < 1 or first_block < 0:
+        raise ValueError(f"n must be at least 1 and first_block at least 0, got {n} and {first_block}")
     blocks = -(-n // BLOCK)
-    size = max(1, (batch_size or suitable_batch(images)) // BLOCK)
+    pixels = images[0, 0].numel()
+    most = min(batch_size or suitable_batch(images), suitable_batch(images), _FITTED.get(model, 2**62) // pixels)
+    size = max(1, most // BLOCK)
     counts: Tensor | None = None
     done = 0
     # on a CPU nothing waits, and a bad mask had better stop the first batch
     checks = nullcontext() if images.device.type == "cpu" else masks_checked_at_the_end()
-    with evaluating(model), checks, autocast(images.device, precision):
-        ready = model if precision == "float32" else prepare(model, images)
+    engine = nullcontext() if precision == "float32" else prepared(model, images)
+    with evaluating(model), checks, autocast(images.device, precision), engine:
         while done < len(images) * blocks:
+            # of each block: the image's position, and how many blocks of it come before
             group = [divmod(block, blocks) for block in range(done, min(done + size, len(images) * blocks))]
+            names = [(seed, indices[position], stage, first_block + before) for position, before in group]
             try:
-                logits = _logits(ready, images, group, [(seed, indices[position], stage) for position, _ in group])
+                logits = _logits(model, images, [position for position, _ in group], names)
             except torch.OutOfMemoryError:
                 if len(group) == 1:
                     raise
                 size = len(group) // 2  # nothing of this group was counted: its draws are made again, the same ones
+                _FITTED[model] = size * BLOCK * pixels
                 continue
             if counts is None:
                 counts = torch.zeros((len(images), logits.shape[-1]), dtype=torch.int64, device=images.device)
             # the last block of an image may be longer than what is left of n
-            ballots = [(position, min(BLOCK, n - block * BLOCK)) for position, block in group]
+            ballots = [(position, min(BLOCK, n - before * BLOCK)) for position, before in group]
             _count(counts, logits, _send(ballots, images.device))
             done += len(group)
     assert counts is not None
     return counts.cpu().numpy()
 
 
-def suitable_batch(images: Images) -> int:
-    """How many draws of these images to make at once."""
-    if images.device.type == "cpu":
-        return 1000
-    return max(BLOCK, PIXELS // images[0, 0].numel())
+# pixels that a model's batch was shrunk to, so that the next call starts there
+_FITTED: WeakKeyDictionary[SmoothedClassifier, int] = WeakKeyDictionary()
 
 
 @contextmanager
@@ -119,18 +124,12 @@ def evaluating(model: SmoothedClassifier) -> Iterator[None]:
 
 
 def _logits(
-    model: SmoothedClassifier,
-    images: Images,
-    group: Sequence[tuple[int, int]],
-    names: Sequence[tuple[int, int, Stage]],
+    model: SmoothedClassifier, images: Images, positions: Sequence[int], names: Sequence[tuple[int, int, Stage, int]]
 ) -> Tensor:
-    """Logits [100 blocks, classes] of the blocks (position, block) of a group."""
-    generators = [
-        torch.Generator(images.device).manual_seed(block_seed(*name, block))
-        for name, (_, block) in zip(names, group, strict=True)
-    ]
-    positions = _send([position for position, _ in group], images.device)
-    logits = model(images[positions].repeat_interleave(BLOCK, dim=0), generators)
+    """Logits [100 blocks, classes] of blocks of the images at these positions, the noise by the blocks' names."""
+    generators = [torch.Generator(images.device).manual_seed(block_seed(*name)) for name in names]
+    places = _send(positions, images.device)
+    logits: Tensor = model(images[places].repeat_interleave(BLOCK, dim=0), generators)
     if logits.ndim != 2 or logits.shape[1] < 2:
         raise ValueError(
             f"the classifier must give [b, classes] logits of two or more classes, got {list(logits.shape)}"

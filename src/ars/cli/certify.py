@@ -14,6 +14,7 @@ from ars.cli.options import (
     add_certification,
     add_command,
     add_device,
+    add_memory,
     data_overrides,
     override,
     settings_of,
@@ -67,6 +68,7 @@ def add_to(commands: Subparsers) -> None:
         group.add_argument(f"--{key}", dest="overrides", action=Override, help=argparse.SUPPRESS)
     add_certification(parser)
     add_device(parser)
+    add_memory(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -84,6 +86,7 @@ def run(options: argparse.Namespace) -> int:
         given=given,
         world=world,
         engine=options.engine,
+        memory=options.memory,
     )
     if world.rank == 0:
         _summarise(folder, options.name, as_json=options.json)
@@ -101,15 +104,21 @@ def certify_with_progress(
     given: "Given | None" = None,
     world: World = World(),  # noqa: B008 (frozen)
     engine: str = "local",
+    memory: float | None = None,
 ) -> None:
     """Certify with a live view of what is certified so far; of several ranks, the first shows it."""
     if engine == "ray" and world.size > 1:
         raise ValueError(f"--engine ray finds its own workers; start it once, not as {world.name}")
+    if engine == "ray" and memory is not None:
+        raise ValueError("--memory is for --engine local: Ray starts workers of its own")
+    from ars.certification.memory import limit_memory
     from ars.experiments.certifying import certify_run
     from ars.experiments.device import choose_device
     from ars.experiments.stages import save_stages
 
     device = choose_device(device_name, world.local)
+    if memory is not None:
+        limit_memory(device, memory)
     title = str(folder) if world.size == 1 else f"{folder} ({world.name})"
     view = live_view(title, norm=settings.norm, shown=world.rank == 0)
     with stoppable(NOTICE if world.rank == 0 else "") as stop, view as show:

@@ -41,6 +41,11 @@ def add_device(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", default="auto", help="auto (a GPU where there is one), cpu, cuda, cuda:1, mps, ...")
 
 
+def add_memory(parser: argparse.ArgumentParser) -> None:
+    """How much of the GPU to take."""
+    parser.add_argument("--memory", type=float, metavar="GIB", help="take at most so much of the GPU's memory")
+
+
 def add_certification(parser: argparse.ArgumentParser) -> None:
     """The options of CertifySettings; what is not given is as begun before, else as the run's recipe says."""
     group = parser.add_argument_group("certification (defaults: as begun before, else the run's recipe)")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from ars.cli.options import Subparsers, add_certification, add_command, add_device, override, recipe_of
+from ars.cli.options import Subparsers, add_certification, add_command, add_device, add_memory, override, recipe_of
 from ars.theory.rounding import truncate
 
 if TYPE_CHECKING:
@@ -33,12 +33,14 @@ def add_to(commands: Subparsers) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object a line")
     add_certification(parser)
     add_device(parser)
+    add_memory(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Read all images first, then certify them one by one."""
     settings = override(recipe_of(options.folder), options)
     from ars.certification.certificate import Certificate
+    from ars.certification.memory import limit_memory
     from ars.certification.procedure import certify
     from ars.data.images import read_image
     from ars.experiments.device import choose_device, choose_precision
@@ -46,6 +48,8 @@ def run(options: argparse.Namespace) -> int:
     from ars.experiments.stages import average_masks, fit_image, save_masks
 
     device = choose_device(options.device)
+    if options.memory is not None:
+        limit_memory(device, options.memory)
     _, benchmark, model = load_run(options.folder, device)
     images = [read_image(path) for path in options.images]
     if options.resize:

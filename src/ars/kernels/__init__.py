@@ -1,1 +1,1 @@
-"""Fused GPU kernels for the paper's networks. Triton is imported only where it runs; everything has a torch fallback."""
+"""Fused GPU kernels for the paper's networks. Triton is imported only where it runs."""

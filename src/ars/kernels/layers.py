@@ -7,11 +7,11 @@ from torch import Tensor, nn
 from ars.kernels.fold import weights
 from ars.kernels.layout import ConvTile, banded, widened
 
-RGB = 4  # channels of an image with one of zeros behind, so that a pixel is a power of two
+RGB = 4  # channels of an image with zeros behind, as programs.pixels makes them
 
 
 def tile_for(conv: nn.Conv2d) -> ConvTile:
-    """The tile that was fastest on an H200 for layers of about this size (benchmarks/kernels.py)."""
+    """The tile that was fastest on an H200 for layers of about this size (benchmarks/tiles.py)."""
     if conv.stride[0] == 1 and conv.kernel_size[0] == 3 and conv.out_channels <= 16:
         return ConvTile(2, 2, 128, 64, 64, 4, 2)
     if conv.stride[0] == 1 and conv.kernel_size[0] == 3 and conv.out_channels <= 32 and conv.in_channels <= 64:
@@ -37,12 +37,12 @@ class Conv(nn.Module):
         head: nn.Conv2d | None = None,
     ) -> None:
         super().__init__()
-        from ars.kernels.conv import Filter  # imports triton
+        from ars.kernels.programs.conv import Filter  # imports triton
 
         weight, bias = weights(conv)
         if weight.shape[1] < RGB:
             weight = widened(weight, RGB)
-        parts = weight.split([split, weight.shape[1] - split], dim=1) if split else [weight]
+        parts = [weight[:, :split], weight[:, split:]] if split else [weight]
         matrices = [banded(part, tall=tile.tall, wide=tile.wide).to(dtype) for part in parts]
         # what is added and multiplied after the product stays in float32
         self.weights = Filter(
@@ -60,7 +60,7 @@ class Conv(nn.Module):
         self, x: Tensor, *, second: Tensor | None = None, residual: Tensor | None = None, up: int = 1
     ) -> Float[Tensor, "b h w c"] | Float[Tensor, "b h w"]:
         """The layer on x [b, h, w, c], upsampled and followed by the channels of second; plus the residual."""
-        from ars.kernels.conv import run_conv
+        from ars.kernels.programs.conv import run_conv
 
         return run_conv(
             x,
@@ -74,11 +74,3 @@ class Conv(nn.Module):
             kernel=self.kernel,
             zero_padded=self.zero_padded,
         )
-
-
-def channels_last(x: Float[Tensor, "b c h w"], dtype: torch.dtype) -> Float[Tensor, "b h w rgb"]:
-    """Images as the kernels take them: channels last, with channels of zeros up to four."""
-    images, channels, height, width = x.shape
-    out = torch.zeros((images, height, width, RGB), dtype=dtype, device=x.device)
-    out[..., :channels] = x.permute(0, 2, 3, 1)
-    return out

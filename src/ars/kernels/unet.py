@@ -5,8 +5,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ars.kernels.fold import fold
-from ars.kernels.layers import Conv, channels_last, tile_for
-from ars.kernels.layout import ConvTile
+from ars.kernels.layers import Conv, tile_for
 from ars.models.unet import UNet
 
 SLOPE = 0.01  # of nn.LeakyReLU
@@ -15,17 +14,15 @@ SLOPE = 0.01  # of nn.LeakyReLU
 class FusedUNet(nn.Module):
     """A frozen U-Net of width 16, 32, ... with its convolutions as kernels in one dtype."""
 
-    def __init__(self, network: UNet, dtype: torch.dtype, tiles: dict[str, ConvTile] | None = None) -> None:
+    def __init__(self, network: UNet, dtype: torch.dtype) -> None:
         super().__init__()
         folded = fold(network)
         assert isinstance(folded, UNet)
-        self.dtype = dtype
-        chosen = tiles or {}
 
         def fused(name: str, *, slope: float = SLOPE, split: int = 0, head: nn.Conv2d | None = None) -> Conv:
             conv = folded.get_submodule(name)
             assert isinstance(conv, nn.Conv2d)
-            return Conv(conv, dtype, slope=slope, tile=chosen.get(name) or tile_for(conv), split=split, head=head)
+            return Conv(conv, dtype, slope=slope, tile=tile_for(conv), split=split, head=head)
 
         levels = range(len(folded.downs))
         # a double convolution is [conv, norm, dropout, activation] twice
@@ -41,9 +38,9 @@ class FusedUNet(nn.Module):
             for i in levels
         ]
 
-    def forward(self, released: Float[Tensor, "b c h w"]) -> Float[Tensor, "b 1 h w"]:
+    def forward(self, x: Float[Tensor, "b h w 4"]) -> Float[Tensor, "b 1 h w"]:
         """One weight a pixel, in float32."""
-        x, skips = channels_last(released, self.dtype), []
+        skips = []
         for (one, two), down in zip(self.encoders, self.downs, strict=True):
             skips.append(two(one(x)))
             x = down(skips[-1])
@@ -56,4 +53,4 @@ class FusedUNet(nn.Module):
 def can_fuse(network: UNet) -> bool:
     """Whether every width is one that the kernels take."""
     width = network.to_mask.in_channels
-    return width >= 16 and width & (width - 1) == 0 and network.encoders[0][0].in_channels <= 4  # type: ignore[index]
+    return width in (16, 32, 64) and network.encoders[0][0].in_channels <= 4  # type: ignore[index]

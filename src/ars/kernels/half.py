@@ -1,0 +1,56 @@
+"""Any network that we know in bf16, where there is no kernel for it."""
+
+from copy import deepcopy
+from importlib.util import find_spec
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from ars.kernels.fold import fold
+
+# Compiling ResNet-50 takes 6 s and then saves half its time: it pays once about as much has been spent without.
+COMPILE_AFTER = 8 * 10**9  # pixels drawn
+
+
+class Float32Linear(nn.Module):
+    """A linear layer in float32 whatever came before: it costs nothing, and bf16 logits often tie."""
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        self.linear = linear
+
+    def forward(self, x: Float[Tensor, "b features"]) -> Float[Tensor, "b classes"]:
+        """The layer's output in float32."""
+        with torch.autocast(x.device.type, enabled=False):
+            out: Tensor = self.linear(x.float())
+        return out
+
+
+class Half(nn.Module):
+    """A frozen network in bf16, folded and channels last; compiled on a GPU once it has worked for long enough.
+
+    Its last linear layer stays in float32. A pixel that it reads stands for ``area`` pixels of the image.
+    """
+
+    def __init__(self, network: nn.Module, *, area: int = 1) -> None:
+        super().__init__()
+        self.network = fold(network)
+        linears = [name for name, module in self.network.named_modules() if type(module) is nn.Linear]
+        last = deepcopy(self.network.get_submodule(linears[-1])) if linears else None
+        self.network.bfloat16().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        if isinstance(last, nn.Linear):
+            self.network.set_submodule(linears[-1], Float32Linear(last))
+        self.area, self.pixels = area, 0
+        self.compiled: tuple[int, nn.Module] | None = None  # for one batch size; others run as they are
+
+    def forward(self, x: Float[Tensor, "b c h w"]) -> Tensor:
+        """The network on images in any dtype."""
+        x = x.to(torch.bfloat16, memory_format=torch.channels_last)
+        self.pixels += self.area * x[:, 0].numel()
+        if self.compiled is None and self.pixels >= COMPILE_AFTER and x.device.type == "cuda" and find_spec("triton"):
+            self.compiled = len(x), torch.compile(self.network, dynamic=False)  # type: ignore[assignment]
+        run = self.network if self.compiled is None or self.compiled[0] != len(x) else self.compiled[1]
+        with torch.backends.cudnn.flags(enabled=True, benchmark=True):  # the same shapes come again and again
+            out: Tensor = run(x)
+        return out

@@ -1,0 +1,1 @@
+"""The Triton programs; importing any of these imports triton."""

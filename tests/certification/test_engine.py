@@ -1,0 +1,242 @@
+"""The engine: what it changes, what it leaves alone, and that votes are neither lost nor counted twice."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import chi2_contingency
+from torch import nn
+
+from ars.certification import sampling
+from ars.certification.engine import known_networks, prepared, ready
+from ars.certification.memory import BLOCK, CPU_PIXELS, limit_memory, suitable_batch
+from ars.certification.sampling import count_votes
+from ars.kernels.fold import fold
+from ars.kernels.half import Half
+from ars.models import Normalize, UNet, cifar_resnet, small_cnn
+from ars.smoothing import Gaussian, MaskedGaussian, SmoothedClassifier, compose, last, minimum_variance
+
+
+def disturbed(network, seed=0):
+    """Random BatchNorm statistics, so that folding has something to fold."""
+    generator = torch.Generator().manual_seed(seed)
+    for module in network.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.running_mean.uniform_(-0.3, 0.3, generator=generator)
+            module.running_var.uniform_(0.5, 2, generator=generator)
+    return network.eval()
+
+
+@pytest.fixture
+def images():
+    return torch.rand(3, 3, 6, 6, generator=torch.Generator().manual_seed(1))
+
+
+def votes(model, images, n=550, **options):
+    how = {"n": n, "stage": "estimate", "seed": 3, **options}
+    return count_votes(model, images, list(range(len(images))), **how)
+
+
+@pytest.mark.parametrize("make", [lambda: small_cnn(10, width=8), lambda: cifar_resnet(8, 10), lambda: UNet(8)])
+def test_folding_batchnorm_changes_nothing_but_rounding(make):
+    torch.manual_seed(0)
+    network = disturbed(make())
+    x = torch.rand(4, 3, 24, 24)
+    folded = fold(network)
+    with torch.no_grad():
+        assert torch.allclose(folded(x), network(x), rtol=1e-3, atol=1e-5)
+    assert not any(isinstance(module, nn.BatchNorm2d) for module in folded.modules())
+    assert any(isinstance(module, nn.BatchNorm2d) for module in network.modules())
+
+
+@torch.inference_mode()
+def test_known_networks_run_in_bf16_and_the_model_comes_back(network, images):
+    parts = [network.classifier, network.mechanism.steps[1].mask]
+    with prepared(network, images):
+        assert isinstance(network.classifier, Half)
+        # a sigmoid is not among the layers that we know, so that the mask stays as it is
+        assert network.mechanism.steps[1].mask is parts[1]
+    assert [network.classifier, network.mechanism.steps[1].mask] == parts
+
+
+def test_the_model_comes_back_after_an_error(network, images):
+    before = network.classifier
+    with pytest.raises(RuntimeError, match="stop"), prepared(network, images):
+        raise RuntimeError("stop")
+    assert network.classifier is before
+
+
+@torch.no_grad()
+def test_preparation_is_cached_and_refreshed_when_weights_change(images):
+    network = small_cnn(10, width=8)
+    first = ready(network, images)
+    assert ready(network, images) is first
+    network[0].weight.mul_(2)
+    second = ready(network, images)
+    assert second is not first
+    network[0].weight.data.mul_(0.5)  # counts no version: the norms tell
+    third = ready(network, images)
+    assert third is not second
+    network[1].running_mean.add_(1)
+    fourth = ready(network, images)
+    assert fourth is not third
+    assert ready(network, torch.rand(1, 3, 8, 8)) is not fourth
+
+
+def test_the_last_layer_stays_in_float32_and_exact():
+    network = small_cnn(10, width=8)
+    half = Half(network)
+    logits = half(torch.rand(2, 3, 8, 8))
+    assert logits.dtype == torch.float32
+    assert torch.equal(half.network[-1].linear.weight, network[-1].weight)
+    assert half.network[0].weight.dtype == torch.bfloat16
+
+
+def test_preparation_is_made_once_for_many_calls(network, images, monkeypatch):
+    made = []
+    monkeypatch.setattr("ars.certification.engine.Half", lambda part: made.append(part) or Half(part))
+    for block in range(4):
+        votes(network, images, n=100, precision="bfloat16", first_block=block)
+    assert made == [network.classifier]
+
+
+class Own(nn.Module):
+    """A user's network, with a known one inside and a mode of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = small_cnn(4, width=8)
+        self.frozen = nn.BatchNorm2d(3).eval()
+        self.seen = []
+
+    def forward(self, image):
+        self.seen.append((type(self.inner), self.frozen.training, image.dtype))
+        return self.inner(self.frozen(image))
+
+
+def test_a_users_module_runs_itself_and_only_known_parts_of_it_are_replaced():
+    model = SmoothedClassifier(compose(Gaussian(0.5)), last, Own())
+    votes(model, torch.rand(1, 3, 8, 8), n=100, precision="bfloat16")
+    votes(model, torch.rand(1, 3, 8, 8), n=100, precision="float32")
+    assert model.classifier.seen == [(Half, False, torch.float32), (nn.Sequential, False, torch.float32)]
+    assert type(model.classifier.inner) is nn.Sequential
+
+
+def test_subclasses_and_hooked_networks_are_left_alone():
+    class Mine(UNet):
+        pass
+
+    hooked = small_cnn(4, width=8)
+    hooked[0].register_forward_hook(lambda module, args, out: None)
+    model = SmoothedClassifier(compose(Gaussian(0.5), MaskedGaussian(0.5, Mine(4))), minimum_variance, hooked)
+    replaced = [child for _, _, child in known_networks(model)]
+    assert hooked not in replaced
+    assert not any(isinstance(child, UNet) for child in replaced)
+
+
+class Fragile(nn.Module):
+    """Runs out of memory on batches above a size, and at given calls."""
+
+    def __init__(self, largest, failing=()):
+        super().__init__()
+        self.largest, self.failing = largest, failing
+        self.calls, self.seen = [], []
+
+    def forward(self, image):
+        self.calls.append(len(image))
+        if len(image) > self.largest or len(self.calls) in self.failing:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        self.seen.append(image.clone())
+        return image.mean(dim=(2, 3))
+
+
+@pytest.mark.parametrize("failing", [(), (1,), (2, 3), (1, 2, 5)])
+def test_running_out_of_memory_loses_and_repeats_no_draw(images, failing):
+    def model(network):
+        return SmoothedClassifier(compose(Gaussian(0.5)), last, network)
+
+    calm, fragile = Fragile(10**9), Fragile(400, failing)
+    expected = votes(model(calm), images, n=1450)
+    assert (votes(model(fragile), images, n=1450, batch_size=1600) == expected).all()
+    assert torch.equal(torch.cat(fragile.seen), torch.cat(calm.seen))
+    assert fragile.calls[0] == 1600
+
+
+def test_what_fitted_is_where_the_next_call_starts(images):
+    fragile = Fragile(400)
+    model = SmoothedClassifier(compose(Gaussian(0.5)), last, fragile)
+    votes(model, images, n=1000)
+    fragile.calls.clear()
+    votes(model, images, n=1000)
+    assert max(fragile.calls) <= 400
+
+
+def test_a_single_block_that_does_not_fit_is_reported(images):
+    model = SmoothedClassifier(compose(Gaussian(0.5)), last, Fragile(50))
+    with pytest.raises(torch.OutOfMemoryError):
+        votes(model, images)
+
+
+def test_ten_million_draws_take_the_memory_of_a_thousand(cohen, monkeypatch):
+    sizes = set()
+
+    def logits(model, images, positions, names):
+        sizes.add(len(positions))
+        return torch.zeros(1, 2).expand(len(positions) * BLOCK, 2)
+
+    monkeypatch.setattr(sampling, "_logits", logits)
+    peaks = []
+    for n in (10**5, 10**7):
+        tracemalloc.start()
+        counts = count_votes(cohen(), torch.rand(1, 1, 16, 16), [0], n=n, stage="estimate", seed=0)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert counts.tolist() == [[n, 0]]
+    assert peaks[1] < 2 * peaks[0] + 50_000
+    assert max(sizes) * BLOCK <= suitable_batch(torch.rand(1, 1, 16, 16))
+
+
+def test_the_batch_suits_the_size_of_the_images():
+    assert suitable_batch(torch.rand(1, 3, 24, 24)) == CPU_PIXELS // 24**2 // BLOCK * BLOCK
+    assert suitable_batch(torch.rand(1, 3, 224, 224)) == BLOCK
+
+
+def test_a_memory_limit_needs_a_gpu():
+    with pytest.raises(ValueError, match="needs a CUDA device"):
+        limit_memory(torch.device("cpu"), 4)
+
+
+def test_votes_in_bf16_and_float32_agree_in_distribution():
+    torch.manual_seed(0)
+    classifier = nn.Sequential(Normalize([0.5] * 3, [0.25] * 3), disturbed(small_cnn(4, width=8)))
+    mechanism = compose(Gaussian(0.7), MaskedGaussian(0.7, disturbed(UNet(4))))
+    model = SmoothedClassifier(mechanism, minimum_variance, classifier)
+    image = torch.rand(1, 3, 16, 16)
+    with torch.no_grad():  # statistics of such images, so that the noise matters, and no class far ahead
+        for module in model.modules():
+            if isinstance(module, nn.BatchNorm2d):
+                module.momentum = None
+        model.train()(image.expand(200, -1, -1, -1), torch.Generator().manual_seed(0))
+        logits = model.eval()(image.expand(500, -1, -1, -1), torch.Generator().manual_seed(0))
+        classifier[1][-1].bias -= logits.mean(dim=0)
+    half = votes(model, image, n=4000, precision="bfloat16")[0]
+    full = votes(model, image, n=4000, first_block=40)[0]
+    table = np.stack([half, full])[:, (half + full) >= 10]
+    assert table.shape[1] > 1
+    assert chi2_contingency(table).pvalue > 1e-4
+
+
+def test_the_loop_never_waits_for_the_device(network, images, monkeypatch):
+    """Nothing in the loop asks a tensor for its value: the counts are fetched once, at the end."""
+    asked = []
+    for name in ("item", "tolist", "__bool__", "__int__", "__float__", "cpu", "numpy", "nonzero"):
+        real = getattr(torch.Tensor, name)
+        monkeypatch.setattr(
+            torch.Tensor, name, lambda self, *args, real=real, name=name: asked.append(name) or real(self, *args)
+        )
+    for n in (100, 3000):
+        asked.clear()
+        with sampling.masks_checked_at_the_end():
+            votes(network, images, n=n, batch_size=300)
+        assert asked == ["cpu", "numpy", "tolist"]  # the last: the range of all masks
