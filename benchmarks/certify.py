@@ -2,7 +2,7 @@
 
     PYTHONPATH=src python3 benchmarks/certify.py --out certify.json
 
-The reference is eager float32 without TF32, batches of 100, one image at a time, counts fetched after each batch. The
+The reference is eager float32 by torch's defaults, batches of 100, one image at a time, counts fetched each batch. The
 engine is count_votes as certify calls it, in bf16. Seconds an image are those of N = 50,000 draws, scaled up from the
 draws that were timed; preparing and compiling are timed apart. Fractions of the peak count the networks' arithmetic
 as trained; fractions of the copy bandwidth count each convolution's input and output once in bf16, so that they

@@ -13,7 +13,7 @@ from ars.certification.engine import known_networks, prepared, ready
 from ars.certification.memory import BLOCK, CPU_PIXELS, limit_memory, suitable_batch
 from ars.certification.sampling import count_votes
 from ars.kernels.fold import fold
-from ars.kernels.half import Half
+from ars.kernels.half import Half, ReflectConv
 from ars.models import Normalize, UNet, cifar_resnet, small_cnn
 from ars.smoothing import Gaussian, MaskedGaussian, SmoothedClassifier, compose, last, minimum_variance
 
@@ -82,6 +82,14 @@ def test_preparation_is_cached_and_refreshed_when_weights_change(images):
     fourth = ready(network, images)
     assert fourth is not third
     assert ready(network, torch.rand(1, 3, 8, 8)) is not fourth
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_reflect_padding_is_torchs(stride):
+    conv = nn.Conv2d(3, 5, 3, stride, padding=1, padding_mode="reflect")
+    x = torch.rand(2, 3, 6, 8)
+    wanted = conv(x)
+    assert torch.allclose(ReflectConv(conv)(x), wanted, atol=1e-6)
 
 
 def test_the_last_layer_stays_in_float32_and_exact():

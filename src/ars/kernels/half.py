@@ -27,6 +27,26 @@ class Float32Linear(nn.Module):
         return out
 
 
+class ReflectConv(nn.Module):
+    """A 3x3 convolution with reflect padding that copies the map once; torch pads channels-last maps in three copies."""
+
+    def __init__(self, conv: nn.Conv2d) -> None:
+        super().__init__()
+        self.conv = conv
+        conv.padding_mode, conv.padding = "zeros", (0, 0)
+
+    def forward(self, x: Float[Tensor, "b c h w"]) -> Float[Tensor, "b c2 h2 w2"]:
+        """The convolution of the padded map."""
+        batch, channels, height, width = x.shape
+        shape = (batch, channels, height + 2, width + 2)
+        padded = torch.empty(shape, dtype=x.dtype, device=x.device, memory_format=torch.channels_last)
+        padded[:, :, 1:-1, 1:-1] = x
+        padded[:, :, 0, 1:-1], padded[:, :, -1, 1:-1] = x[:, :, 1], x[:, :, -2]
+        padded[:, :, :, 0], padded[:, :, :, -1] = padded[:, :, :, 2], padded[:, :, :, -3]
+        out: Tensor = self.conv(padded)
+        return out
+
+
 class Half(nn.Module):
     """A frozen network in bf16, folded and channels last; compiled on a GPU once it has worked for long enough.
 
@@ -41,6 +61,9 @@ class Half(nn.Module):
         self.network.bfloat16().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         if isinstance(last, nn.Linear):
             self.network.set_submodule(linears[-1], Float32Linear(last))
+        for name, module in list(self.network.named_modules()):
+            if type(module) is nn.Conv2d and module.padding_mode == "reflect" and module.padding == (1, 1):
+                self.network.set_submodule(name, ReflectConv(module))
         self.area, self.pixels = area, 0
         self.compiled: tuple[int, nn.Module] | None = None  # for one batch size; others run as they are
 
