@@ -28,7 +28,7 @@ class Float32Linear(nn.Module):
 
 
 class ReflectConv(nn.Module):
-    """A 3x3 convolution with reflect padding that copies the map once; torch pads channels-last maps in three copies."""
+    """A 3x3 convolution with reflect padding that copies the map once; torch copies channels-last maps three times."""
 
     def __init__(self, conv: nn.Conv2d) -> None:
         super().__init__()
