@@ -1,0 +1,50 @@
+"""The wealth of a bet against "p <= p0": what makes looking at the votes as they come in sound.
+
+Each draw bets on a success probability q > p0, by the likelihood ratio of q to p0; q is mixed over a Beta(a, b) prior
+cut off at p0. For p <= p0 each ratio has mean at most 1, so the wealth M_n is a supermartingale, as long as the prior
+does not see the draws, and P(M_n >= c for any n) <= 1/c (Ville).
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import betaincc, betaln
+
+from ars.theory.rounding import ERROR
+
+Floats = NDArray[np.float64]
+
+# Below this the float64 value of an incomplete beta ratio may have lost its digits.
+UNDERFLOW = 1e-290
+
+
+def log_wealth(
+    successes: ArrayLike,
+    n: ArrayLike,
+    *,
+    prior: tuple[ArrayLike, ArrayLike],
+    p0: ArrayLike,
+    log_p: ArrayLike,
+    log_q: ArrayLike,
+) -> Floats:
+    """ln M_n, rounded down: for p <= p0 and whenever one stops, E M_n <= 1. Arguments broadcast.
+
+    ln B(S+a, n-S+b) - ln B(a, b) + ln Ibar_p0(S+a, n-S+b) - ln Ibar_p0(a, b) - S log_p - (n-S) log_q, with Ibar the
+    upper incomplete beta ratio and log_p, log_q at least ln p0, ln(1 - p0). Where either ratio underflows there is no
+    wealth, -inf: a floor under the posterior's would be unsound, and -ln 0 of the prior's would be +inf.
+
+    >>> float(log_wealth(0, 0, prior=(0.5, 0.5), p0=0.5, log_p=np.log(0.5), log_q=np.log(0.5)).round(9))
+    -0.0
+    """
+    a, b = (np.asarray(part, dtype=np.float64) for part in prior)
+    wins, draws = np.asarray(successes, dtype=np.float64), np.asarray(n, dtype=np.float64)
+    high, low = wins + a, draws - wins + b
+    before, after = betaincc(a, b, p0), betaincc(high, low, p0)
+    # written so that NaN is no wealth either
+    usable = (before > UNDERFLOW) & (after > UNDERFLOW)
+    ratio = np.log(np.where(usable, after, 1.0)) - np.log(np.where(usable, before, 1.0))
+    bets = wins * np.asarray(log_p) + (draws - wins) * np.asarray(log_q)
+    wealth = betaln(high, low) - betaln(a, b) + ratio - bets
+    total = high + low
+    # betaln is a difference of log gamma functions, each as large as total ln total
+    error = ERROR * (total * np.log1p(total) + np.abs(bets) + np.abs(ratio))
+    return np.where(usable, wealth - error, -np.inf)
