@@ -3,6 +3,7 @@ import math
 import pytest
 
 from ars.certification.certificate import Certificate
+from ars.certification.schedule import Schedule
 
 
 def certificate(**changes):
@@ -10,6 +11,7 @@ def certificate(**changes):
         "label": 1, "radius": 0.1, "norm": "linf", "dim": 12, "candidate": 1, "p_lower": 0.9, "p_upper": 0.1,
         "bound": "cohen", "radii": {"cohen": 0.1, "classes": 0.1}, "counts": (3, 97), "select_counts": (0, 10),
         "alpha": 0.05, "sigmas": (0.5,), "seed": 0, "index": 0, "precision": "float32",
+        "schedule": Schedule("fixed", 100), "planned": 100, "ended": "planned",
     }  # fmt: skip
     return Certificate(**{**fields, **changes})
 

@@ -11,6 +11,7 @@ import yaml
 
 from ars.certification.certificate import Certificate
 from ars.certification.records import Record
+from ars.certification.schedule import Schedule
 from ars.certification.shards import Layout, Manifest
 
 CLASSES = ("zero", "one", "two")
@@ -33,7 +34,7 @@ def build_record(
         "label": candidate if radii[bound] > 0 else None, "radius": radii[bound], "norm": "linf", "dim": 108,
         "candidate": candidate, "p_lower": 0.9, "p_upper": 0.1, "bound": bound, "radii": radii,
         "counts": tuple(counts), "select_counts": tuple(counts), "alpha": 0.05, "sigmas": (0.5,), "seed": 7,
-        "index": index, "precision": "float32",
+        "index": index, "precision": "float32", "schedule": Schedule("fixed", 100), "planned": 100, "ended": "planned",
     }  # fmt: skip
     certificate = Certificate(**{**fields, **changes})
     return Record(certificate, truth, own.get("subset", "test"), own.get("seconds", 0.5))
