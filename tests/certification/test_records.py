@@ -66,6 +66,15 @@ def test_a_record_comes_back_as_it_was(original):
     assert Record.from_json(original.to_json()) == original
 
 
+def test_a_record_of_a_grid_comes_back_as_it_was():
+    decided = replace(
+        record().certificate, schedule=Schedule("curve", 1000, (0.05, 0.1)), planned=1000, ended="certified",
+        radii={"cohen": 0.1},
+    )  # fmt: skip
+    original = record(certificate=decided)
+    assert Record.from_json(original.to_json()) == original
+
+
 @given(records())
 def test_a_record_is_one_line_of_plain_json(original):
     line = original.to_json()
@@ -109,6 +118,9 @@ def test_reading_never_changes_the_file(tmp_path):
         json.dumps({k: v for k, v in json.loads(record().to_json()).items() if k != "radius"}),
         json.dumps({k: v for k, v in json.loads(record().to_json()).items() if k != "truth"}),
         json.dumps({**json.loads(record().to_json()), "counts": 5}),
+        json.dumps({k: v for k, v in json.loads(record().to_json()).items() if k != "schedule"}),
+        json.dumps({**json.loads(record().to_json()), "schedule": {"mode": "fixed"}}),
+        json.dumps({**json.loads(record().to_json()), "ended": "given up"}),
         json.dumps({**json.loads(record().to_json()), "label": None}),
         json.dumps({**json.loads(record().to_json()), "radius": -1.0}),
         json.dumps({**json.loads(record().to_json()), "radius": "0.1"}),
