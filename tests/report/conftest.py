@@ -40,6 +40,18 @@ def build_record(
     return Record(certificate, truth, own.get("subset", "test"), own.get("seconds", 0.5))
 
 
+GRID = (0.0, 2 / 255, 4 / 255)
+
+
+def build_decided(index: int, truth: int, candidate: int, certified: int, /, *, grid: Sequence[float] = GRID) -> Record:
+    """A record of curve mode that certifies so many radii of a grid."""
+    radius = grid[certified - 1] if certified else 0.0
+    return build_record(
+        index, truth, candidate, radius, label=candidate if certified else None, radii={"cohen": radius},
+        schedule=Schedule("curve", 10_000, tuple(grid)), planned=10_000, ended="given up",
+    )  # fmt: skip
+
+
 def build_records() -> list[Record]:
     """Four images: right at 4/255, right at 2/255 and a bit, wrong at 8/255, and an abstention."""
     return [
@@ -100,6 +112,11 @@ def build_stages(n: int) -> dict[str, np.ndarray]:
 @pytest.fixture
 def make_record() -> MakeRecord:
     return build_record
+
+
+@pytest.fixture
+def make_decided() -> MakeRecord:
+    return build_decided
 
 
 @pytest.fixture

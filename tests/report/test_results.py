@@ -76,6 +76,11 @@ def test_records_that_disagree_are_refused(make_run, make_record, name, value):
         load(make_run("a", shards=shards))
 
 
+def test_a_run_that_was_stopped_by_its_votes_has_its_own_bound_only(make_run, make_decided):
+    (run,) = load(make_run("a", shards=[[make_decided(0, 0, 0, 2)]]))
+    assert run.bounds == ("cohen",)
+
+
 def test_an_image_in_two_shards_is_refused(make_run, make_record):
     shards = [[make_record(0, 0, 0, 0.1)], [make_record(0, 0, 0, 0.1)]]
     with pytest.raises(ReportError, match=r"holds images \[0\], expected each of \[1\] once"):
