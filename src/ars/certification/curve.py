@@ -8,7 +8,7 @@ from scipy.special import betainc, ndtri
 
 from ars.certification.bounds import CHECKED
 from ars.certification.levels import Level
-from ars.certification.martingale import Floats, log_wealth
+from ars.certification.martingale import Floats, reaches
 from ars.certification.schedule import Schedule
 from ars.certification.stopping import HOPELESS, Flags, Rule, State, Votes
 
@@ -58,18 +58,17 @@ class CurveRule(Rule):
 
     def _passes(self, wins: Votes, n: Votes, prior: Floats, level: Votes) -> Flags:
         p, log_p, log_q = self.p[level], self.log_p[level], self.log_q[level]
-        wealth = log_wealth(wins, n, prior=(prior[0], prior[1]), p0=p, log_p=log_p, log_q=log_q)
-        passed: Flags = (wins >= n * p) & (wealth >= np.log(2 / self.alpha))
+        passed = reaches(2 / self.alpha, wins, n, prior=(prior[0], prior[1]), p0=p, log_p=log_p, log_q=log_q)
         at_last: Flags = (n == self.schedule.n_max) & (n - wins <= self.most_misses[level])
         return passed | at_last
 
     def _is_hopeless(self, wins: Votes, n: Votes, prior: Floats, level: Votes) -> Flags:
         """Where the mirrored bet wins, too many votes are lost already, or the last look is out of reach."""
         p, log_p, log_q = self.p[level], self.log_p[level], self.log_q[level]
-        wealth = log_wealth(n - wins, n, prior=(prior[1], prior[0]), p0=1 - p, log_p=log_q, log_q=log_p)
+        beaten = reaches(HOPELESS, n - wins, n, prior=(prior[1], prior[0]), p0=1 - p, log_p=log_q, log_q=log_p)
         left, allowed = self.schedule.n_max - n, self.most_misses[level] - (n - wins)
         slim = _forecast(wins, n, prior, left, allowed) < ndtri(SLIM)
-        return np.asarray((allowed < 0) | (wealth >= np.log(HOPELESS)) | slim)
+        return np.asarray((allowed < 0) | beaten | slim)
 
 
 def most_misses(n: int, p: float, alpha: float) -> int:

@@ -7,7 +7,7 @@ does not see the draws, and P(M_n >= c for any n) <= 1/c (Ville).
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betaincc, betaln
+from scipy.special import betaincc, betaln, xlogy
 
 from ars.theory.rounding import ERROR
 
@@ -48,3 +48,32 @@ def log_wealth(
     # betaln is a difference of log gamma functions, each as large as total ln total
     error = ERROR * (total * np.log1p(total) + np.abs(bets) + np.abs(ratio))
     return np.where(usable, wealth - error, -np.inf)
+
+
+def reaches(
+    wealth: float,
+    successes: NDArray[np.int64],
+    n: NDArray[np.int64],
+    *,
+    prior: tuple[Floats, Floats],
+    p0: Floats,
+    log_p: Floats,
+    log_q: Floats,
+) -> NDArray[np.bool_]:
+    """Whether S >= n p0 and M_n >= wealth, for arrays of one length.
+
+    M_n is computed only where the likelihood ratio at q = S/n, which no mixture exceeds, gets so far.
+    """
+    misses, draws = n - successes, np.maximum(n, 1)
+    best = xlogy(successes, successes / draws) + xlogy(misses, misses / draws) - successes * log_p - misses * log_q
+    possible = np.flatnonzero((successes >= n * p0) & (best >= np.log(wealth)))
+    reached = np.zeros(len(successes), dtype=bool)
+    reached[possible] = log_wealth(
+        successes[possible],
+        n[possible],
+        prior=(prior[0][possible], prior[1][possible]),
+        p0=p0[possible],
+        log_p=log_p[possible],
+        log_q=log_q[possible],
+    ) >= np.log(wealth)
+    return reached

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ars.certification.bounds import Bound, check_alpha
-from ars.certification.martingale import log_wealth
+from ars.certification.martingale import reaches
 from ars.certification.planning import plan_draws
 from ars.certification.schedule import Ending, Outcome, Schedule
 
@@ -150,7 +150,10 @@ class RadiusRule(Rule):
             others[at] = -1
             rival = others.argmax(axis=1)
             against, before = counts[at[0], rival], state.selected[at[0], rival]
-        prior = before + 0.5, state.selected[at] + 0.5
-        half = np.log(0.5)
-        wealth = log_wealth(against, counts[at] + against, prior=prior, p0=0.5, log_p=half, log_q=half)
-        return state.certified, wealth >= np.log(HOPELESS)
+        prior = np.stack([before, state.selected[at]]) + 0.5
+        half = np.full(len(n), 0.5)
+        hopeless = reaches(
+            HOPELESS, against, counts[at] + against, prior=(prior[0], prior[1]), p0=half, log_p=np.log(half),
+            log_q=np.log(half),
+        )  # fmt: skip
+        return state.certified, hopeless
