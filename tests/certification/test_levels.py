@@ -1,71 +1,59 @@
-import math
-from dataclasses import dataclass
-
 import mpmath
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mpmath import mpf
 
-from ars.certification.levels import Level, UnreachableRadius, level_of, levels_of
-from ars.theory import Gaussian, is_robust
+from ars.certification.levels import level_of, levels_of
+from ars.theory import Gaussian, certified_radius, rs_radius_l2
 
 mpmath.mp.dps = 50
+SIGMA = 0.5
 
 
-@dataclass(frozen=True)
-class Opaque:
-    """G_mu without its name: only bisection is left."""
-
-    mu: float
-
-    def __call__(self, alpha):
-        return Gaussian(self.mu)(alpha)
+def gaussian(p):
+    return rs_radius_l2(SIGMA, p, 1 - p)
 
 
-@given(st.floats(min_value=0, max_value=7.5))
-def test_the_level_of_a_gaussian_is_phi_rounded_up(mu):
-    level = level_of(Gaussian(mu))
-    exact = mpmath.ncdf(mpf(mu))
-    rest = mpmath.ncdf(-mpf(mu))
-    assert exact < level.p < exact + mpf("1e-14")
-    assert mpmath.log(exact) < level.log_p < mpmath.log(exact) * (1 - mpf("1e-13"))
-    # the digits of 1 - p are there, however close p is to 1
-    assert mpmath.log(rest) < level.log_q < mpmath.log(rest) * (1 - mpf("1e-13"))
+@given(st.floats(min_value=1e-6, max_value=3.9))
+def test_the_level_of_a_gaussian_is_phi_rounded_up(radius):
+    level = level_of(gaussian, radius)
+    assert gaussian(level) >= radius
+    exact = mpmath.ncdf(mpf(radius) / mpf(SIGMA))
+    assert exact < level < mpmath.ncdf(mpf(radius) / mpf(SIGMA) * (1 + mpf("2e-6"))) + mpf("2e-16")
 
 
-@pytest.mark.parametrize("mu", [0.0, 0.3, 1.0, 2.5, 4.0])
-def test_bisection_agrees_with_the_closed_form(mu):
-    level = level_of(Opaque(mu))
-    exact = mpmath.ncdf(mpf(mu))
-    assert exact < level.p < exact + mpf("1e-11")
-    assert is_robust(Opaque(mu), level.p, 1 - level.p)
-    assert level.log_p >= math.log(level.p)
-    assert level.log_q >= math.log1p(-level.p)
+@pytest.mark.parametrize("radius", [0.01, 0.5, 1.0, 3.0])
+def test_it_takes_few_radii_where_the_radius_is_linear_in_the_quantile(radius):
+    calls = []
+
+    def radius_of(p):
+        calls.append(p)
+        return certified_radius(lambda ball: Gaussian(ball.radius / SIGMA), p, 1 - p, norm="l2", dim=12)
+
+    level = level_of(radius_of, radius)
+    assert level == pytest.approx(level_of(gaussian, radius), rel=1e-12)
+    assert len(calls) < 10
 
 
-@pytest.mark.parametrize("f", [Gaussian(9.0), Gaussian(1e6), Opaque(9.0)])
-def test_a_level_that_rounds_to_one_is_refused(f):
-    with pytest.raises(UnreachableRadius):
-        level_of(f)
+def test_a_radius_with_steps_is_met_from_above():
+    """A certificate from a table: the least p is where the step is."""
+    level = level_of(lambda p: 0.1 * int(20 * (p - 0.5)), 0.25)
+    assert 0.65 <= level < 0.65 + 1e-5
 
 
-def test_a_radius_out_of_reach_is_named():
-    def guarantee(ball):
-        return Gaussian(ball.radius / 0.25)
-
-    with pytest.raises(UnreachableRadius, match=r"radius 2\.5 cannot be certified: .*Phi\(10\).*leave it out"):
-        levels_of(guarantee, (0.25, 2.5), norm="l2", dim=4)
-    low, high = levels_of(guarantee, (0.0, 0.25), norm="l2", dim=4)
-    assert (low.p, high.p) == pytest.approx((0.5, 0.8413447461))
+def test_radius_zero_asks_for_a_majority():
+    assert level_of(gaussian, 0.0) == 0.5
 
 
-def test_a_guarantee_that_grows_with_the_ball_is_refused():
-    with pytest.raises(ValueError, match="grows with the ball"):
-        levels_of(lambda ball: Gaussian(1 / ball.radius), (1.0, 2.0), norm="l2", dim=4)
+def test_a_radius_that_asks_for_certainty_has_no_level():
+    assert level_of(gaussian, 5.0) is None
+    assert levels_of(gaussian, (0.5, 1.0, 5.0, 6.0)) == levels_of(gaussian, (0.5, 1.0))
 
 
-@pytest.mark.parametrize("p", [0.0, 1.0, -0.5, math.nan])
-def test_a_level_outside_zero_one_is_refused(p):
-    with pytest.raises(ValueError, match="strictly between 0 and 1"):
-        Level(p, -1.0, -1.0)
+def test_levels_never_fall():
+    """Two radii closer together than levels are searched for."""
+    radii = [0.5, 0.5 * (1 + 1e-9), 0.5 * (1 + 2e-9), 0.6]
+    levels = levels_of(gaussian, radii)
+    assert list(levels) == sorted(levels)
+    assert all(gaussian(level) >= radius for level, radius in zip(levels, radii, strict=True))

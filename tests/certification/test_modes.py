@@ -5,9 +5,9 @@ import pytest
 import torch
 from scipy.stats import norm
 
-from ars.certification.levels import UnreachableRadius
 from ars.certification.procedure import certify
 from ars.certification.sampling import count_votes
+from ars.smoothing import Gaussian, SmoothedClassifier, compose, last
 
 N = 4000
 # mean of 16 pixels with noise .5: P(class 1) = Phi((level - .5) / .125)
@@ -128,8 +128,10 @@ def test_a_request_that_cannot_be_met_is_refused_before_anything_is_drawn(cohen,
 
 
 def test_a_radius_whose_level_is_one_is_refused(cohen, images):
-    with pytest.raises(UnreachableRadius, match="radius 5 cannot be certified"):
-        run(cohen(), images, "curve", radii=(0.1, 5.0))
+    model = cohen()
+    with pytest.raises(ValueError, match="radius 5 cannot be certified"):
+        run(model, images, "curve", radii=(0.1, 5.0))
+    assert not model.classifier.calls
 
 
 def test_a_masked_model_is_decided_in_its_own_norm(ars):
@@ -138,3 +140,29 @@ def test_a_masked_model_is_decided_in_its_own_norm(ars):
     assert [answer.radius for answer in answers] == [8 / 255, 8 / 255]
     exact = certify(ars(), x, n_estimate=N, seed=0)
     assert all(np.array([answer.radius for answer in exact]) > 8 / 255)
+
+
+def test_each_image_is_decided_by_the_levels_of_its_own_model(cohen, images):
+    """Noise that depends on the image: the same votes would certify different radii."""
+    sigmas = (0.5, 0.5, 0.25, 0.25, 1.0)
+
+    class Local(SmoothedClassifier):
+        def localise(self, images):
+            models = {sigma: cohen(sigma) for sigma in sigmas}
+            return [models[sigma] for sigma in sigmas]
+
+    model = Local(compose(Gaussian(0.5)), last, cohen().classifier)
+    answers = run(model, images, "curve", radii=(0.05, 0.3, 0.9))
+    for index, (answer, sigma) in enumerate(zip(answers, sigmas, strict=True)):
+        assert answer == run(cohen(sigma), images[index], "curve", radii=(0.05, 0.3, 0.9), indices=[index])
+    assert len({answer.p_lower for answer in answers}) > 2
+
+
+def test_a_radius_out_of_reach_of_one_images_noise_is_given_up_not_refused(cohen, images):
+    class Local(SmoothedClassifier):
+        def localise(self, images):
+            return [cohen(0.01) for _ in images]
+
+    answers = run(Local(compose(Gaussian(0.5)), last, cohen().classifier), images, "curve", radii=(0.01, 0.4))
+    assert [answer.radius for answer in answers] == [0.01] * 5
+    assert {answer.ended for answer in answers} == {"given up"}

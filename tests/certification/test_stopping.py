@@ -6,19 +6,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binom
+from scipy.stats import binom, norm
 
 from ars.certification.curve import CurveRule, most_misses
-from ars.certification.levels import level_of
 from ars.certification.schedule import Schedule
 from ars.certification.stopping import FixedRule, RadiusRule
-from ars.theory import Gaussian
 
 GRID = (0.5, 1.0, 2.0)
 
 
 def curve(radii=GRID, n=20_000, alpha=0.05):
-    return CurveRule(Schedule("curve", n, radii), [level_of(Gaussian(radius)) for radius in radii], alpha=alpha)
+    return CurveRule(Schedule("curve", n, radii), norm.cdf(radii).tolist(), alpha=alpha)
 
 
 def radius(n=20_000, tolerance=0.05, bound="cohen", alpha=0.05):
@@ -84,7 +82,7 @@ def test_several_radii_may_fall_at_one_look():
 
 def test_the_last_look_is_clopper_and_pearsons_test_at_half_of_alpha():
     """Votes that no bet wins on; one more miss, and the test at alpha/2 does not pass either."""
-    n, level = 5000, level_of(Gaussian(1.0)).p
+    n, level = 5000, norm.cdf(1.0)
     rule = curve((1.0,), n=n)
     misses = int(rule.most_misses[0])
     assert binom.sf(n - misses - 1, n, level) <= 0.025 < binom.sf(n - misses - 2, n, level)
@@ -109,11 +107,22 @@ def test_radii_out_of_reach_of_n_max_are_given_up_and_a_grid_without_any_other_i
     outcome = follow(curve((2.3, 3.8), n=1000), [100, 0], share(1.0))
     assert (outcome.certified, outcome.ended) == (1, "given up")
     with pytest.raises(ValueError, match=r"500 draws cannot certify radius 3\.8 .* use at least (\d+) draws") as error:
-        curve((3.8,), n=500)
+        curve((3.8,), n=500).check()
     enough = int(str(error.value).split("at least ")[1].split()[0])
     assert follow(curve((3.8,), n=enough), [100, 0], share(1.0)).certified == 1
+    curve((3.8,), n=enough).check()
     with pytest.raises(ValueError, match="cannot certify"):
-        curve((3.8,), n=enough - 1)
+        curve((3.8,), n=enough - 1).check()
+
+
+def test_radii_without_a_level_are_given_up_or_refused():
+    rule = CurveRule(Schedule("curve", 20_000, GRID), norm.cdf(GRID[:2]).tolist(), alpha=0.05)
+    outcome = follow(rule, [100, 0], share(1.0))
+    assert (outcome.certified, outcome.ended) == (2, "given up")
+    with pytest.raises(ValueError, match="radius 2 cannot be certified: its class would need probability 1"):
+        rule.check()
+    none = follow(CurveRule(Schedule("curve", 20_000, GRID), [], alpha=0.05), [100, 0], share(1.0))
+    assert (none.certified, none.ended, none.draws) == (0, "given up", 100)
 
 
 def test_an_image_is_given_up_as_soon_as_too_many_votes_are_lost():
@@ -125,7 +134,7 @@ def test_an_image_is_given_up_as_soon_as_too_many_votes_are_lost():
 
 def test_a_nan_certifies_nothing():
     rule = curve()
-    rule.log_p = np.full(3, math.nan)
+    rule.p = np.full(3, math.nan)
     state = rule.look(rule.start(np.array([[100, 0]])), np.array([[600, 0]]))
     assert state.certified == 0
 
@@ -155,9 +164,10 @@ def test_more_draws_than_planned_are_refused():
         rule.look(rule.start(np.array([[9, 1]])), np.array([[501, 0]]))
 
 
-def test_a_level_for_every_radius_is_needed():
-    with pytest.raises(ValueError, match="a level for each of 3 radii, got 1"):
-        CurveRule(Schedule("curve", 1000, GRID), [level_of(Gaussian(0.5))], alpha=0.05)
+@pytest.mark.parametrize("levels", [[0.6, 0.7, 0.8, 0.9], [0.4, 0.6], [0.6, 1.0], [0.7, 0.6], [math.nan]])
+def test_levels_that_make_no_sense_are_refused(levels):
+    with pytest.raises(ValueError, match="need a level from 1/2 up for each radius, in increasing order"):
+        CurveRule(Schedule("curve", 1000, GRID), levels, alpha=0.05)
 
 
 @given(st.lists(st.tuples(st.integers(51, 100), st.floats(0, 1)), min_size=2, max_size=6), st.integers(0, 9))

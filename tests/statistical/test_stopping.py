@@ -3,13 +3,11 @@
 import numpy as np
 import pytest
 from scipy.special import betaincinv
-from scipy.stats import binomtest
+from scipy.stats import binomtest, norm
 
 from ars.certification.curve import CurveRule
-from ars.certification.levels import Level, level_of
 from ars.certification.schedule import Schedule
 from ars.certification.stopping import RadiusRule
-from ars.theory import Gaussian
 
 REPEATS = 20_000
 
@@ -52,11 +50,6 @@ class Peeking(Stubborn):
         return betaincinv(np.maximum(wins, 0.5), n - wins + 1, self.alpha) > p
 
 
-def exactly(p):
-    """The level p itself."""
-    return Level(p, float(np.log(p)), float(np.log1p(-p)))
-
-
 def curve(kind, levels, *, n, alpha, block):
     radii = tuple(float(i + 1) for i in range(len(levels)))
     return kind(Schedule("curve", n, radii), levels, alpha=alpha, block=block)
@@ -66,7 +59,7 @@ def curve(kind, levels, *, n, alpha, block):
 @pytest.mark.parametrize("alpha", [0.05, 0.01])
 @pytest.mark.parametrize(("p0", "n", "block"), [(0.5, 1000, 10), (0.9, 300, 10), (0.9, 5000, 100), (0.99, 3000, 100)])
 def test_a_level_is_certified_in_error_at_most_as_often_as_it_says(kind, alpha, p0, n, block):
-    state, _ = simulate(curve(kind, [exactly(p0)], n=n, alpha=alpha, block=block), p0, n_select=100, seed=0)
+    state, _ = simulate(curve(kind, [p0], n=n, alpha=alpha, block=block), p0, n_select=100, seed=0)
     wrong = state.certified > 0
     assert at_most(wrong, alpha)
     if kind is Stubborn:
@@ -77,7 +70,7 @@ def test_a_level_is_certified_in_error_at_most_as_often_as_it_says(kind, alpha, 
 @pytest.mark.parametrize(("p0", "n", "block"), [(0.5, 1000, 10), (0.9, 5000, 100), (0.99, 3000, 100)])
 def test_testing_again_at_every_look_is_caught(p0, n, block):
     """The control that must fail."""
-    state, _ = simulate(curve(Peeking, [exactly(p0)], n=n, alpha=0.05, block=block), p0, n_select=100, seed=0)
+    state, _ = simulate(curve(Peeking, [p0], n=n, alpha=0.05, block=block), p0, n_select=100, seed=0)
     wrong = state.certified > 0
     assert wrong.mean() > 2 * 0.05
     assert not at_most(wrong, 0.05)
@@ -86,9 +79,9 @@ def test_testing_again_at_every_look_is_caught(p0, n, block):
 @pytest.mark.parametrize("false", [0, 3, 7])
 def test_a_grid_in_increasing_order_pays_for_no_multiplicity(false):
     """Levels close together, p at one of them: true below it, false from it on."""
-    levels = [level_of(Gaussian(mu)) for mu in np.linspace(1.0, 1.4, 8)]
+    levels = norm.cdf(np.linspace(1.0, 1.4, 8)).tolist()
     rule = curve(Stubborn, levels, n=2000, alpha=0.05, block=100)
-    state, _ = simulate(rule, levels[false].p, n_select=100, seed=1)
+    state, _ = simulate(rule, levels[false], n_select=100, seed=1)
     wrong = state.certified > false
     assert at_most(wrong, 0.05)
     assert wrong.mean() > 0.01
@@ -98,7 +91,7 @@ def test_a_grid_in_increasing_order_pays_for_no_multiplicity(false):
 def test_no_prior_makes_it_unsound(selected):
     """Whatever the selection draws were: they are independent of these."""
     p0 = 0.9
-    rule = curve(Stubborn, [exactly(p0)], n=2000, alpha=0.05, block=50)
+    rule = curve(Stubborn, [p0], n=2000, alpha=0.05, block=50)
     rng = np.random.default_rng(2)
     state = rule.start(np.tile([selected, 100 - selected], (REPEATS, 1)))
     counts = np.zeros((REPEATS, 2), dtype=np.int64)
@@ -145,7 +138,7 @@ def test_a_number_of_draws_that_the_votes_choose_is_caught():
 @pytest.mark.parametrize("p0", [0.6, 0.9, 0.99])
 def test_an_image_that_is_well_above_a_level_is_rarely_given_up(p0):
     """Giving up is always sound; this is what it costs: under 2% of images half of the way up to 1."""
-    rule = curve(CurveRule, [exactly(p0)], n=10_000, alpha=0.05, block=100)
+    rule = curve(CurveRule, [p0], n=10_000, alpha=0.05, block=100)
     state, counts = simulate(rule, (1 + p0) / 2, n_select=100, seed=5)
     assert (state.certified == 1).mean() > 0.98
     assert counts.sum(axis=1).mean() < 5000

@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 from scipy.special import betainc, ndtri
 
 from ars.certification.bounds import CHECKED
-from ars.certification.levels import Level
 from ars.certification.martingale import Floats, reaches
 from ars.certification.schedule import Schedule
 from ars.certification.stopping import HOPELESS, Flags, Rule, State, Votes
@@ -21,21 +20,28 @@ class CurveRule(Rule):
 
     With probability at least 1 - alpha no radius is certified whose level the class does not exceed: the first such
     radius is certified by wealth 2/alpha (at most alpha/2, Ville) or by Clopper and Pearson's test at alpha/2 at the
-    last look, and the larger ones only after it. Giving up only takes certificates away.
+    last look, and the larger ones only after it. Giving up only takes certificates away. Radii without a level, at the
+    end of the grid, are out of reach of any number of votes.
     """
 
-    def __init__(self, schedule: Schedule, levels: Sequence[Level], *, alpha: float, block: int = 100) -> None:
+    def __init__(self, schedule: Schedule, levels: Sequence[float], *, alpha: float, block: int = 100) -> None:
         super().__init__(schedule, alpha=alpha, block=block)
-        if len(levels) != len(schedule.radii):
-            raise ValueError(f"need a level for each of {len(schedule.radii)} radii, got {len(levels)}")
-        self.p, self.log_p, self.log_q = (
-            np.array([getattr(level, name) for level in levels]) for name in ("p", "log_p", "log_q")
-        )
-        self.most_misses = np.array([most_misses(schedule.n_max, level.p, alpha / 2) for level in levels])
+        if len(levels) > len(schedule.radii) or any(not 0.5 <= p < 1 for p in levels) or sorted(levels) != [*levels]:
+            raise ValueError(f"need a level from 1/2 up for each radius, in increasing order, got {tuple(levels)}")
+        self.p = np.array(levels, dtype=np.float64)
+        self.most_misses = np.array([most_misses(schedule.n_max, p, alpha / 2) for p in levels], dtype=np.int64)
+
+    def check(self) -> None:
+        """Refuse a grid with radii that no votes at all, or its smallest one that not n_max votes could certify."""
+        radii, n = self.schedule.radii, self.schedule.n_max
+        if len(self.p) < len(radii):
+            raise ValueError(
+                f"radius {radii[len(self.p)]:g} cannot be certified: its class would need probability 1; leave it out"
+            )
         if self.most_misses[0] < 0:
             raise ValueError(
-                f"{schedule.n_max} draws cannot certify radius {schedule.radii[0]:g} at alpha={alpha} even if all "
-                f"votes agree; use at least {int(np.log(alpha / 2) / levels[0].log_p) + 1} draws"
+                f"{n} draws cannot certify radius {radii[0]:g} at alpha={self.alpha} even if all votes agree; "
+                f"use at least {int(np.log(self.alpha / 2) / np.log(self.p[0])) + 1} draws"
             )
 
     def _p_lower(self, certified: int) -> float:
@@ -46,26 +52,27 @@ class CurveRule(Rule):
         wins, seen = counts[rows, state.candidate], state.selected[rows, state.candidate]
         prior = np.stack([seen + 0.5, state.selected.sum(axis=1) - seen + 0.5])
         certified, hopeless = state.certified.copy(), np.zeros(len(n), dtype=bool)
-        at = np.flatnonzero(state.going)
+        hopeless[:] = len(self.p) == 0
+        at = np.flatnonzero(state.going & ~hopeless)
         while len(at):
             passed = self._passes(wins[at], n[at], prior[:, at], certified[at])
             stuck = at[~passed]
             hopeless[stuck] = self._is_hopeless(wins[stuck], n[stuck], prior[:, stuck], certified[stuck])
             at = at[passed]
             certified[at] += 1
-            at = at[certified[at] < len(self.p)]
+            beyond = certified[at] == len(self.p)
+            hopeless[at[beyond]] = True
+            at = at[~beyond]
         return certified, hopeless
 
     def _passes(self, wins: Votes, n: Votes, prior: Floats, level: Votes) -> Flags:
-        p, log_p, log_q = self.p[level], self.log_p[level], self.log_q[level]
-        passed = reaches(2 / self.alpha, wins, n, prior=(prior[0], prior[1]), p0=p, log_p=log_p, log_q=log_q)
+        passed = reaches(2 / self.alpha, wins, n, prior=(prior[0], prior[1]), p0=self.p[level])
         at_last: Flags = (n == self.schedule.n_max) & (n - wins <= self.most_misses[level])
         return passed | at_last
 
     def _is_hopeless(self, wins: Votes, n: Votes, prior: Floats, level: Votes) -> Flags:
         """Where the mirrored bet wins, too many votes are lost already, or the last look is out of reach."""
-        p, log_p, log_q = self.p[level], self.log_p[level], self.log_q[level]
-        beaten = reaches(HOPELESS, n - wins, n, prior=(prior[1], prior[0]), p0=1 - p, log_p=log_q, log_q=log_p)
+        beaten = reaches(HOPELESS, n - wins, n, prior=(prior[1], prior[0]), p0=1 - self.p[level])
         left, allowed = self.schedule.n_max - n, self.most_misses[level] - (n - wins)
         slim = _forecast(wins, n, prior, left, allowed) < ndtri(SLIM)
         return np.asarray((allowed < 0) | beaten | slim)

@@ -1,6 +1,7 @@
 """The plain loop that a rule drives: draw, look, and go on with the images that are not decided."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 import numpy as np
 
@@ -12,20 +13,30 @@ from ars.certification.schedule import Outcome, Schedule
 from ars.certification.stopping import FixedRule, RadiusRule, Rule
 from ars.smoothing import SmoothedClassifier
 from ars.smoothing.mechanism import Images
-from ars.theory import Ball, Norm, TradeOff
+from ars.theory import Norm
 
 
 def make_rule(
-    schedule: Schedule, guarantee: Callable[[Ball], TradeOff], *, norm: Norm, dim: int, alpha: float, bound: Bound
+    schedule: Schedule, model: SmoothedClassifier, *, norm: Norm, dim: int, alpha: float, bound: Bound
 ) -> Rule:
-    """The rule of a schedule; radii that cannot be certified are refused here, before anything is drawn."""
+    """The rule of a schedule for the images of one model, whose own radius says what a grid of radii asks for."""
     if schedule.mode == "fixed":
         return FixedRule(schedule, alpha=alpha, block=BLOCK)
     if schedule.mode == "radius":
         return RadiusRule(schedule, alpha=alpha, bound=bound, block=BLOCK)
     if bound != "cohen":
         raise ValueError(f"mode='curve' bounds one class only: use bound='cohen', got {bound!r}")
-    return CurveRule(schedule, levels_of(guarantee, schedule.radii, norm=norm, dim=dim), alpha=alpha, block=BLOCK)
+    levels = levels_of(lambda p: model.radius(p, 1 - p, norm=norm, dim=dim), schedule.radii)
+    return CurveRule(schedule, levels, alpha=alpha, block=BLOCK)
+
+
+def runs(models: Sequence[SmoothedClassifier]) -> Iterator[tuple[SmoothedClassifier, slice]]:
+    """Neighbouring images that share a model, which are drawn for together."""
+    start = 0
+    for _, same in groupby(models, key=id):
+        part = slice(start, start + len(list(same)))
+        yield models[start], part
+        start = part.stop
 
 
 def estimate(

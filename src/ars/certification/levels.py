@@ -1,65 +1,49 @@
 """From a radius to the probability that its class must have: what a radius fixed in advance asks of the votes."""
 
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
-import numpy as np
-from scipy.special import log_ndtr, ndtr
+from scipy.special import ndtr
 
-from ars.theory import Ball, Gaussian, Norm, TradeOff, is_robust
-from ars.theory.rounding import ERROR, up
-
-
-@dataclass(frozen=True)
-class Level:
-    """A class with probability above p is certified; p, log_p >= ln p and log_q >= ln(1 - p) are rounded up."""
-
-    p: float
-    log_p: float
-    log_q: float
-
-    def __post_init__(self) -> None:
-        if not 0 < self.p < 1:
-            raise ValueError(f"a level must lie strictly between 0 and 1, got {self.p}")
+# How much larger than asked the radius at a level may be, or its Phi^-1 than the least one: it costs draws, not proofs.
+CLOSE = 1e-6
+# Phi^-1 of the largest probability below 1 that is worth asking for.
+MOST = 8.0
 
 
-class UnreachableRadius(ValueError):
-    """A radius that asks for a probability of 1, which no number of draws can show."""
+def level_of(radius_of: Callable[[float], float], radius: float) -> float | None:
+    """The least p, rounded up, with radius_of(p) >= radius; None where only certainty, p = 1, would do.
 
+    radius_of(p) is the model's own certified radius where a class has at least probability p and the others share the
+    rest. So a class whose probability exceeds the level is certified at the radius. For a Gaussian guarantee the level
+    is Phi(radius / tau), found at once since the radius is linear in Phi^-1(p); it is searched for in general.
 
-def level_of(f: TradeOff) -> Level:
-    """The least p at which Prop. 2.1 holds with p_plus = p and p_minus = 1 - p, rounded up.
-
-    Phi(mu) for G_mu, with 1 - p from the other tail, which keeps its digits; by bisection for any other f.
-
-    >>> round(level_of(Gaussian(1.0)).p, 6)
+    >>> from ars.theory import rs_radius_l2
+    >>> round(level_of(lambda p: rs_radius_l2(0.5, p, 1 - p), 0.5), 6)
     0.841345
     """
-    if isinstance(f, Gaussian):
-        p = up(float(ndtr(f.mu)))
-        if not p < 1:
-            raise UnreachableRadius(f"the class would need probability Phi({f.mu:g}), which is 1 in float64")
-        return Level(p, up(float(log_ndtr(f.mu))), up(float(log_ndtr(-f.mu))))
-    low, high = 0.5, math.nextafter(1.0, 0.0)
-    if not is_robust(f, high, 1 - high):
-        raise UnreachableRadius(f"no probability below 1 makes {f} robust")
-    while high - low > ERROR:
-        middle = (low + high) / 2
-        low, high = (low, middle) if is_robust(f, middle, 1 - middle) else (middle, high)
-    return Level(high, up(math.log(high)), up(math.log1p(-high)))
+    if radius == 0:
+        return 0.5
+    low, high, found, reached = 0.0, MOST, 0.0, radius_of(float(ndtr(MOST)))
+    if reached < radius:
+        return None
+    while high - low > CLOSE * high and reached > (1 + CLOSE) * radius:
+        # the line through both ends, a little above where it says, or halfway where that makes no headway
+        guess = low + (high - low) * (radius - found) / (reached - found) * (1 + CLOSE / 4)
+        middle = guess if low < guess < high - (high - low) / 64 else (low + high) / 2
+        value = radius_of(float(ndtr(middle)))
+        if value >= radius:
+            high, reached = middle, value
+        else:
+            low, found = middle, value
+    return float(ndtr(high))
 
 
-def levels_of(
-    guarantee: Callable[[Ball], TradeOff], radii: Sequence[float], *, norm: Norm, dim: int
-) -> tuple[Level, ...]:
-    """The level of each radius of a grid; radii that no votes can certify are refused by name."""
-    levels = []
+def levels_of(radius_of: Callable[[float], float], radii: Sequence[float]) -> tuple[float, ...]:
+    """The levels of increasing radii, up to the last one that any number of votes could certify; they never fall."""
+    levels: list[float] = []
     for radius in radii:
-        try:
-            levels.append(level_of(guarantee(Ball(norm, dim, radius))))
-        except UnreachableRadius as error:
-            raise UnreachableRadius(f"radius {radius:g} cannot be certified: {error}; leave it out") from error
-    if np.any(np.diff([level.p for level in levels]) < 0):
-        raise ValueError(f"the guarantee grows with the ball at radii {tuple(radii)}: it is not one for balls")
+        level = level_of(radius_of, radius)
+        if level is None:
+            break
+        levels.append(max([level, *levels[-1:]]))
     return tuple(levels)

@@ -5,9 +5,11 @@ cut off at p0. For p <= p0 each ratio has mean at most 1, so the wealth M_n is a
 does not see the draws, and P(M_n >= c for any n) <= 1/c (Ville).
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betaincc, betaln, xlogy
+from scipy.special import betaincc, betaln, xlog1py, xlogy
 
 from ars.theory.rounding import ERROR
 
@@ -17,32 +19,24 @@ Floats = NDArray[np.float64]
 UNDERFLOW = 1e-290
 
 
-def log_wealth(
-    successes: ArrayLike,
-    n: ArrayLike,
-    *,
-    prior: tuple[ArrayLike, ArrayLike],
-    p0: ArrayLike,
-    log_p: ArrayLike,
-    log_q: ArrayLike,
-) -> Floats:
+def log_wealth(successes: ArrayLike, n: ArrayLike, *, prior: tuple[ArrayLike, ArrayLike], p0: ArrayLike) -> Floats:
     """ln M_n, rounded down: for p <= p0 and whenever one stops, E M_n <= 1. Arguments broadcast.
 
-    ln B(S+a, n-S+b) - ln B(a, b) + ln Ibar_p0(S+a, n-S+b) - ln Ibar_p0(a, b) - S log_p - (n-S) log_q, with Ibar the
-    upper incomplete beta ratio and log_p, log_q at least ln p0, ln(1 - p0). Where either ratio underflows there is no
-    wealth, -inf: a floor under the posterior's would be unsound, and -ln 0 of the prior's would be +inf.
+    ln B(S+a, n-S+b) - ln B(a, b) + ln Ibar_p0(S+a, n-S+b) - ln Ibar_p0(a, b) - S ln p0 - (n-S) ln(1 - p0), with Ibar
+    the upper incomplete beta ratio. p0 is a float64 number, so 1 - p0 is exact above 1/2. Where either ratio underflows
+    there is no wealth, -inf: a floor under the posterior's would be unsound, and -ln 0 of the prior's would be +inf.
 
-    >>> float(log_wealth(0, 0, prior=(0.5, 0.5), p0=0.5, log_p=np.log(0.5), log_q=np.log(0.5)).round(9))
+    >>> float(log_wealth(0, 0, prior=(0.5, 0.5), p0=0.5).round(9))
     -0.0
     """
     a, b = (np.asarray(part, dtype=np.float64) for part in prior)
-    wins, draws = np.asarray(successes, dtype=np.float64), np.asarray(n, dtype=np.float64)
+    wins, draws, level = (np.asarray(part, dtype=np.float64) for part in (successes, n, p0))
     high, low = wins + a, draws - wins + b
-    before, after = betaincc(a, b, p0), betaincc(high, low, p0)
+    before, after = betaincc(a, b, level), betaincc(high, low, level)
     # written so that NaN is no wealth either
     usable = (before > UNDERFLOW) & (after > UNDERFLOW)
     ratio = np.log(np.where(usable, after, 1.0)) - np.log(np.where(usable, before, 1.0))
-    bets = wins * np.asarray(log_p) + (draws - wins) * np.asarray(log_q)
+    bets = _log_likelihood(wins, draws, level)
     wealth = betaln(high, low) - betaln(a, b) + ratio - bets
     total = high + low
     # betaln is a difference of log gamma functions, each as large as total ln total
@@ -57,23 +51,21 @@ def reaches(
     *,
     prior: tuple[Floats, Floats],
     p0: Floats,
-    log_p: Floats,
-    log_q: Floats,
 ) -> NDArray[np.bool_]:
     """Whether S >= n p0 and M_n >= wealth, for arrays of one length.
 
     M_n is computed only where the likelihood ratio at q = S/n, which no mixture exceeds, gets so far.
     """
-    misses, draws = n - successes, np.maximum(n, 1)
-    best = xlogy(successes, successes / draws) + xlogy(misses, misses / draws) - successes * log_p - misses * log_q
+    best = _log_likelihood(successes, n, successes / np.maximum(n, 1)) - _log_likelihood(successes, n, p0)
     possible = np.flatnonzero((successes >= n * p0) & (best >= np.log(wealth)))
+    a, b = prior
     reached = np.zeros(len(successes), dtype=bool)
     reached[possible] = log_wealth(
-        successes[possible],
-        n[possible],
-        prior=(prior[0][possible], prior[1][possible]),
-        p0=p0[possible],
-        log_p=log_p[possible],
-        log_q=log_q[possible],
+        successes[possible], n[possible], prior=(a[possible], b[possible]), p0=p0[possible]
     ) >= np.log(wealth)
     return reached
+
+
+def _log_likelihood(successes: NDArray[Any], n: NDArray[Any], p: Floats) -> Floats:
+    """S ln p + (n - S) ln(1 - p), with 0 ln 0 = 0."""
+    return np.asarray(xlogy(successes, p) + xlog1py(n - successes, -p))

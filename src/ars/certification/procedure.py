@@ -1,7 +1,6 @@
 """certify() and predict(): select a class, estimate its probability on fresh draws, abstain or state a radius."""
 
-from collections.abc import Iterator, Sequence
-from itertools import groupby
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from torch import Tensor
 
 from ars.certification.bounds import BOUNDS, Bound, check_alpha, class_probabilities, least_draws
 from ars.certification.certificate import Certificate, Prediction
-from ars.certification.estimation import estimate, make_rule
+from ars.certification.estimation import estimate, make_rule, runs
 from ars.certification.sampling import Precision, count_votes
 from ars.certification.schedule import Mode, Outcome, Schedule
 from ars.smoothing import SmoothedClassifier
@@ -66,7 +65,8 @@ def certify(
     dim = images[0].numel()
     check_request(model, norm=norm, dim=dim, n_estimate=n_estimate, alpha=alpha, bound=bound)
     schedule = Schedule.of(mode, n_estimate, radii=radii, tolerance=tolerance)
-    rule = make_rule(schedule, model.guarantee, norm=norm, dim=dim, alpha=alpha, bound=bound)
+    rule_of: dict[str, Any] = {"norm": norm, "dim": dim, "alpha": alpha, "bound": bound}
+    make_rule(schedule, model, **rule_of).check()
     names = _names(images, indices)
     if n_select < 1:
         raise ValueError(f"n_select must be at least 1, got {n_select}")
@@ -74,8 +74,9 @@ def certify(
     how: dict[str, Any] = {"seed": seed, "precision": precision, "batch_size": batch_size}
     selected = _votes(models, images, names, n=n_select, stage="select", **how)
     outcomes: list[Outcome] = []
-    for part in _runs(models):
-        outcomes += estimate(models[part.start], images[part], names[part], selected[part], rule, **how)
+    for local, part in runs(models):
+        rule = make_rule(schedule, local, **rule_of)
+        outcomes += estimate(local, images[part], names[part], selected[part], rule, **how)
     certificates = [
         conclude(
             local, select_counts, outcome, norm=norm, dim=dim, alpha=alpha, bound=bound,
@@ -183,15 +184,4 @@ def _names(images: Batch, indices: Sequence[int] | None) -> list[int]:
 
 def _votes(models: Sequence[SmoothedClassifier], images: Batch, names: Sequence[int], **how: Any) -> np.ndarray:
     """The votes of every image under its own model."""
-    return np.concatenate(
-        [count_votes(models[part.start], images[part], names[part], **how) for part in _runs(models)]
-    )
-
-
-def _runs(models: Sequence[SmoothedClassifier]) -> Iterator[slice]:
-    """Neighbours that share a model, which are drawn for together."""
-    start = 0
-    for _, run in groupby(models, key=id):
-        part = slice(start, start + len(list(run)))
-        yield part
-        start = part.stop
+    return np.concatenate([count_votes(local, images[part], names[part], **how) for local, part in runs(models)])

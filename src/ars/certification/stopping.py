@@ -60,6 +60,9 @@ class Rule(ABC):
         check_alpha(alpha)
         self.schedule, self.alpha, self.block = schedule, alpha, block
 
+    def check(self) -> None:  # noqa: B027 - most rules refuse nothing
+        """Refuse, before anything is drawn, what could never be certified."""
+
     def start(self, selected: Votes) -> State:
         """Nothing is drawn yet; what is planned depends on the selection draws alone."""
         none = np.zeros(len(selected), dtype=np.int64)
@@ -152,8 +155,5 @@ class RadiusRule(Rule):
             against, before = counts[at[0], rival], state.selected[at[0], rival]
         prior = np.stack([before, state.selected[at]]) + 0.5
         half = np.full(len(n), 0.5)
-        hopeless = reaches(
-            HOPELESS, against, counts[at] + against, prior=(prior[0], prior[1]), p0=half, log_p=np.log(half),
-            log_q=np.log(half),
-        )  # fmt: skip
+        hopeless = reaches(HOPELESS, against, counts[at] + against, prior=(prior[0], prior[1]), p0=half)
         return state.certified, hopeless
