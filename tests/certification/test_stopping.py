@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom, norm
 
 from ars.certification.curve import CurveRule, most_misses
+from ars.certification.martingale import log_wealth
 from ars.certification.schedule import Schedule
 from ars.certification.stopping import FixedRule, RadiusRule
 
@@ -94,6 +95,20 @@ def test_the_last_look_is_clopper_and_pearsons_test_at_half_of_alpha():
     early = rule.look(rule.start(np.array([[84, 16]])), np.array([[n - misses - 80, misses - 20]]))
     assert early.certified == 0
     assert early.going
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.001])
+def test_before_the_last_look_it_takes_wealth_two_over_alpha_under_the_selections_prior(alpha):
+    """At every number of votes: neither a smaller threshold nor a prior that has seen these votes would agree."""
+    n, level = 1000, norm.cdf(1.0)
+    rule = curve((1.0,), alpha=alpha)
+    wins = np.arange(n + 1)
+    state = rule.look(rule.start(np.tile([88, 12], (n + 1, 1))), np.stack([wins, n - wins], axis=1))
+    wealth = np.exp(log_wealth(wins, n, prior=(88.5, 12.5), p0=level))
+    assert (state.certified == (wealth >= 2 / alpha)).all()
+    # the threshold lies between two numbers of votes that are told apart here
+    assert 0 < state.certified.sum() < n
+    assert (wealth[state.certified == 0] >= 1 / alpha).any()
 
 
 @pytest.mark.parametrize(("n", "p", "alpha"), [(100, 0.9, 0.05), (5000, 0.977, 0.0005), (300, 0.5, 0.025)])
@@ -191,12 +206,16 @@ def test_company_does_not_change_a_decision(images, seed):
         assert rule.outcomes(state, counts) == alone
 
 
-@given(st.integers(51, 100), st.floats(0.5, 1), st.floats(0, 0.2), st.integers(0, 99))
+@given(st.integers(51, 100), st.floats(0.5, 1), st.floats(0, 0.2), st.integers(0, 99), st.booleans())
 @settings(max_examples=60)
-def test_votes_that_are_better_at_every_look_never_certify_less(votes, p, more, seed):
+def test_votes_that_are_better_at_every_look_never_certify_less(votes, p, more, seed, grid):
+    """For one radius; of a grid as long as nothing is given up, which may happen sooner at a larger radius."""
     u = np.random.default_rng(seed).random(3000)
+    rule = curve(GRID if grid else (1.0,), n=3000)
+    if grid:
+        rule._is_hopeless = lambda wins, n, prior, level: np.zeros(len(n), dtype=bool)
     outcomes = [
-        follow(curve(n=3000), [votes, 100 - votes], lambda n, q=q: [int((u[:n] < q).sum()), int((u[:n] >= q).sum())])
+        follow(rule, [votes, 100 - votes], lambda n, q=q: [int((u[:n] < q).sum()), int((u[:n] >= q).sum())])
         for q in (p, p + more)
     ]
     assert outcomes[0].certified <= outcomes[1].certified
@@ -215,6 +234,15 @@ def test_radius_mode_gives_up_a_class_that_loses_and_goes_on_with_one_that_wins(
     assert lost.draws < 2000
     won = follow(radius(bound=bound), [90, 10], share(0.9))
     assert (won.ended, won.stopped_by_data, won.draws) == ("planned", False, won.planned)
+
+
+def test_it_takes_wealth_a_hundred_of_the_mirrored_bet_to_give_up():
+    wins = np.arange(1001)
+    rule = radius(tolerance=0.01)
+    state = rule.look(rule.start(np.tile([70, 30], (1001, 1))), np.stack([wins, 1000 - wins], axis=1))
+    wealth = np.exp(log_wealth(1000 - wins, 1000, prior=(30.5, 70.5), p0=0.5))
+    assert (state.going == (wealth < 100)).all()
+    assert 0 < state.going.sum() < 1001
 
 
 def test_a_class_that_leads_with_less_than_half_is_hopeless_under_cohens_bound_only():

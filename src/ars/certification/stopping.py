@@ -80,7 +80,6 @@ class Rule(ABC):
         if (n > state.planned).any():
             raise ValueError(f"drew {n.max()} times where at most {state.planned[n.argmax()]} draws were planned")
         certified, hopeless = self._decide(state, counts, n)
-        certified = np.where(state.going, certified, state.certified)
         ended = np.where(n == state.planned, _CODES["planned"], _GOING)
         ended = np.where(hopeless & (ended == _GOING), _CODES["given up"], ended)
         if self.schedule.radii:
@@ -111,7 +110,7 @@ class Rule(ABC):
 
     @abstractmethod
     def _decide(self, state: State, counts: Votes, n: Votes) -> tuple[Votes, Flags]:
-        """How many radii of the grid are certified, and whether more draws are hopeless."""
+        """How many radii of the grid are certified, more only of images that go on, and whether draws are hopeless."""
 
 
 class FixedRule(Rule):
