@@ -50,16 +50,17 @@ def count_votes(
     n: int,
     stage: Stage,
     seed: int,
+    first_block: int = 0,
     precision: Precision = "float32",
     batch_size: int = 1000,
 ) -> np.ndarray:
-    """Votes [images, classes] of n independent draws for each image, in eval mode."""
+    """Votes [images, classes] of n independent draws for each image, from block first_block on, in eval mode."""
     if seed < 0 or min(indices) < 0:
         raise ValueError(f"seed and image indices must be at least 0, got seed={seed}, index={min(indices)}")
-    if n < 1:
-        raise ValueError(f"n must be at least 1, got {n}")
+    if n < 1 or first_block < 0:
+        raise ValueError(f"n must be at least 1 and first_block at least 0, got {n} and {first_block}")
     blocks = -(-n // BLOCK)
-    work = [(position, block) for position in range(len(images)) for block in range(blocks)]
+    work = [(position, block) for position in range(len(images)) for block in range(first_block, first_block + blocks)]
     counts: Tensor | None = None
     flags = [(module, module.training) for module in model.modules()]  # a frozen part may be in eval mode already
     model.eval()
@@ -80,7 +81,7 @@ def count_votes(
             if counts is None:
                 counts = torch.zeros((len(images), logits.shape[-1]), dtype=torch.int64, device=images.device)
             # the last block of an image may be longer than what is left of n
-            kept = [min(BLOCK, n - block * BLOCK) for _, block in group]
+            kept = [min(BLOCK, n - (block - first_block) * BLOCK) for _, block in group]
             valid = torch.arange(BLOCK, device=images.device) < torch.tensor(kept, device=images.device)[:, None]
             ballots = positions.repeat_interleave(BLOCK) * counts.shape[1] + logits.argmax(dim=-1)
             counts.view(-1).index_add_(0, ballots, valid.view(-1).long())

@@ -11,6 +11,7 @@ import yaml
 from ars.certification.bounds import BOUNDS, Bound
 from ars.certification.certificate import Certificate
 from ars.certification.records import Record, RecordError
+from ars.certification.schedule import Schedule
 from ars.certification.shards import Merged, merge
 from ars.report.errors import ReportError
 from ars.theory import Norm
@@ -20,7 +21,7 @@ from ars.theory import Norm
 class Settings:
     """How a run was certified; the same for all of its records."""
 
-    n_estimate: int
+    schedule: Schedule
     alpha: float
     norm: Norm
     dim: int
@@ -148,7 +149,7 @@ def _load_records(folder: Path, *, partial: bool) -> Merged:
 
 def _settings(record: Record) -> Settings:
     it: Certificate = record.certificate
-    return Settings(it.n_estimate, it.alpha, it.norm, it.dim, it.sigmas, it.seed, it.bound, it.precision, record.subset)
+    return Settings(it.schedule, it.alpha, it.norm, it.dim, it.sigmas, it.seed, it.bound, it.precision, record.subset)
 
 
 def _check_agreement(folder: Path, records: Sequence[Record]) -> None:
@@ -163,7 +164,7 @@ def difference(one: Settings, other: Settings) -> str:
     """The settings in which two certifications differ, for an error message; empty if they agree.
 
     >>> from dataclasses import replace
-    >>> a = Settings(100, 0.05, "linf", 12, (0.5,), 0, "cohen", "float32", "all")
+    >>> a = Settings(Schedule("fixed", 100), 0.05, "linf", 12, (0.5,), 0, "cohen", "float32", "all")
     >>> difference(a, a), difference(a, replace(a, alpha=0.001))
     ('', 'alpha (0.05 and 0.001)')
     """
