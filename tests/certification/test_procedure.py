@@ -12,6 +12,7 @@ from ars.certification.bounds import BOUNDS, class_probabilities
 from ars.certification.certificate import Certificate, Prediction
 from ars.certification.procedure import certify, conclude, predict
 from ars.certification.sampling import BLOCK, block_seed
+from ars.certification.schedule import Outcome, Schedule
 from ars.smoothing import Gaussian, MaskedGaussian, SmoothedClassifier, compose, last, minimum_variance
 from ars.theory import UnsupportedThreat, ars_radius_linf
 
@@ -25,9 +26,10 @@ def two_steps():
 
 
 def concluded(select_counts, counts, *, bound="cohen", alpha=0.05, model=None, dim=192):
+    n = sum(counts)
     return conclude(
-        model or two_steps(), np.array(select_counts), np.array(counts), norm="linf", dim=dim, alpha=alpha,
-        bound=bound, seed=0, index=0, precision="float32",
+        model or two_steps(), np.array(select_counts), Outcome(Schedule("fixed", n), n, "planned", tuple(counts)),
+        norm="linf", dim=dim, alpha=alpha, bound=bound, seed=0, index=0, precision="float32",
     )  # fmt: skip
 
 

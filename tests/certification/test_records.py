@@ -9,10 +9,17 @@ from hypothesis import strategies as st
 from ars.certification.bounds import BOUNDS
 from ars.certification.certificate import Certificate
 from ars.certification.records import Record, RecordError, read_records
+from ars.certification.schedule import Schedule
 
 unit = st.floats(min_value=0, max_value=1)
 radii = st.floats(min_value=5e-324, max_value=1e300)
 naturals = st.integers(0, 2**63)
+
+
+def schedules(n):
+    return st.just(Schedule("fixed", n)) | st.builds(
+        Schedule, st.just("radius"), st.integers(n, 2 * n), tolerance=st.floats(min_value=1e-9, max_value=0.99)
+    )
 
 
 @st.composite
@@ -20,6 +27,7 @@ def records(draw):
     label = draw(st.none() | st.integers(0, 1000))
     radius = 0.0 if label is None else draw(radii)
     counts = st.lists(naturals, min_size=1, max_size=12).map(tuple)
+    votes = draw(counts.filter(any))
     certificate = Certificate(
         label=label,
         radius=radius,
@@ -30,13 +38,16 @@ def records(draw):
         p_upper=draw(unit),
         bound=draw(st.sampled_from(BOUNDS)),
         radii={bound: draw(radii) for bound in BOUNDS},
-        counts=draw(counts),
+        counts=votes,
         select_counts=draw(counts),
         alpha=draw(unit),
         sigmas=draw(st.lists(radii, min_size=1, max_size=4).map(tuple)),
         seed=draw(naturals),
         index=draw(naturals),
         precision=draw(st.sampled_from(["float32", "bfloat16"])),
+        schedule=draw(schedules(sum(votes))),
+        planned=sum(votes),
+        ended="planned",
     )
     return Record(certificate, truth=draw(st.integers(0, 1000)), subset=draw(st.text()), seconds=draw(unit))
 
@@ -45,13 +56,22 @@ def record(index=0, **changes):
     certificate = Certificate(
         label=1, radius=0.1, norm="linf", dim=12, candidate=1, p_lower=0.9, p_upper=0.1, bound="cohen",
         radii={"cohen": 0.1, "classes": 0.09}, counts=(3, 97), select_counts=(0, 10), alpha=0.05, sigmas=(0.5, 0.7),
-        seed=0, index=index, precision="float32",
+        seed=0, index=index, precision="float32", schedule=Schedule("fixed", 100), planned=100, ended="planned",
     )  # fmt: skip
     return replace(Record(certificate, truth=1, subset="test: k=32, \u03c3=\u00bd", seconds=0.25), **changes)
 
 
 @given(records())
 def test_a_record_comes_back_as_it_was(original):
+    assert Record.from_json(original.to_json()) == original
+
+
+def test_a_record_of_a_grid_comes_back_as_it_was():
+    decided = replace(
+        record().certificate, schedule=Schedule("curve", 1000, (0.05, 0.1)), planned=1000, ended="certified",
+        radii={"cohen": 0.1},
+    )  # fmt: skip
+    original = record(certificate=decided)
     assert Record.from_json(original.to_json()) == original
 
 
@@ -98,6 +118,9 @@ def test_reading_never_changes_the_file(tmp_path):
         json.dumps({k: v for k, v in json.loads(record().to_json()).items() if k != "radius"}),
         json.dumps({k: v for k, v in json.loads(record().to_json()).items() if k != "truth"}),
         json.dumps({**json.loads(record().to_json()), "counts": 5}),
+        json.dumps({k: v for k, v in json.loads(record().to_json()).items() if k != "schedule"}),
+        json.dumps({**json.loads(record().to_json()), "schedule": {"mode": "fixed"}}),
+        json.dumps({**json.loads(record().to_json()), "ended": "given up"}),
         json.dumps({**json.loads(record().to_json()), "label": None}),
         json.dumps({**json.loads(record().to_json()), "radius": -1.0}),
         json.dumps({**json.loads(record().to_json()), "radius": "0.1"}),

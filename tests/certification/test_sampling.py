@@ -195,3 +195,17 @@ def test_bfloat16_reaches_the_networks_and_not_the_noise(images):
 def test_an_unknown_precision_is_refused():
     with pytest.raises(ValueError, match="precision must be one of"):
         autocast(torch.device("cpu"), "float16")
+
+
+@pytest.mark.parametrize("n", [200, 250])
+def test_blocks_counted_apart_add_up_to_those_counted_together(network, images, n):
+    together = count_votes(network, images, [0, 1, 2], n=300 + n, stage="estimate", seed=3)
+    first = count_votes(network, images, [0, 1, 2], n=300, stage="estimate", seed=3)
+    rest = count_votes(network, images, [0, 1, 2], n=n, first_block=3, stage="estimate", seed=3)
+    assert (first + rest == together).all()
+    assert rest.sum() == 3 * n
+
+
+def test_a_negative_block_is_refused(cohen):
+    with pytest.raises(ValueError, match="first_block at least 0"):
+        count_votes(cohen(), torch.rand(1, 1, 2, 2), [0], n=100, first_block=-1, stage="estimate", seed=0)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from ars.certification.certificate import Certificate
 from ars.certification.records import Record, RecordError
+from ars.certification.schedule import Schedule
 from ars.certification.shards import (
     IncompleteError,
     Layout,
@@ -25,7 +26,7 @@ def record(index):
     certificate = Certificate(
         label=1, radius=0.1, norm="linf", dim=12, candidate=1, p_lower=0.9, p_upper=0.1, bound="cohen",
         radii={"cohen": 0.1, "classes": 0.09}, counts=(3, 97), select_counts=(0, 10), alpha=0.05, sigmas=(0.5, 0.7),
-        seed=0, index=index, precision="float32",
+        seed=0, index=index, precision="float32", schedule=Schedule("fixed", 100), planned=100, ended="planned",
     )  # fmt: skip
     return Record(certificate, truth=1, subset="test[::1]", seconds=0.25)
 

@@ -237,3 +237,17 @@ def test_the_live_view_says_all_that_is_wanted(capsys):
     lines = capsys.readouterr().err.splitlines()
     assert [line.split(",")[0] for line in lines] == ["run: 40 of 200 images", "run: 200 of 200 images"]
     assert duration(3599.5) == "1 h 0 min"
+
+
+def test_a_grid_of_radii_is_decided_from_the_command_line(trained, capsys):
+    few = ["--examples=4", "--n-select=20", "--n-estimate=400", "--precision=float32", "--device=cpu"]
+    grid = ["--mode", "curve", "--radii", "0", "1/255", "2/255"]
+    assert main(["certify", str(trained), *few, *grid, "--name", "curve", "--json"]) == 0
+    [block] = json.loads(capsys.readouterr().out)
+    assert [part["radius"] for part in block["rows"][0]["certified_accuracy"]] == pytest.approx([1, 2])
+    assert main(["certify", str(trained), *few, "--mode", "radius", "--tolerance", "0.1", "--name", "planned"]) == 0
+    capsys.readouterr()
+    for wrong in (["--mode", "curve"], ["--radii", "0.1"], ["--mode", "curve", "--radii", "0.2", "0.1"]):
+        assert main(["certify", str(trained), *few, *wrong, "--name", "wrong"]) == 2
+        assert "radii" in capsys.readouterr().err
+    assert not (trained / "certify" / "wrong").exists()

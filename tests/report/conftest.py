@@ -11,6 +11,7 @@ import yaml
 
 from ars.certification.certificate import Certificate
 from ars.certification.records import Record
+from ars.certification.schedule import Schedule
 from ars.certification.shards import Layout, Manifest
 
 CLASSES = ("zero", "one", "two")
@@ -33,10 +34,22 @@ def build_record(
         "label": candidate if radii[bound] > 0 else None, "radius": radii[bound], "norm": "linf", "dim": 108,
         "candidate": candidate, "p_lower": 0.9, "p_upper": 0.1, "bound": bound, "radii": radii,
         "counts": tuple(counts), "select_counts": tuple(counts), "alpha": 0.05, "sigmas": (0.5,), "seed": 7,
-        "index": index, "precision": "float32",
+        "index": index, "precision": "float32", "schedule": Schedule("fixed", 100), "planned": 100, "ended": "planned",
     }  # fmt: skip
     certificate = Certificate(**{**fields, **changes})
     return Record(certificate, truth, own.get("subset", "test"), own.get("seconds", 0.5))
+
+
+GRID = (0.0, 2 / 255, 4 / 255)
+
+
+def build_decided(index: int, truth: int, candidate: int, certified: int, /, *, grid: Sequence[float] = GRID) -> Record:
+    """A record of curve mode that certifies so many radii of a grid."""
+    radius = grid[certified - 1] if certified else 0.0
+    return build_record(
+        index, truth, candidate, radius, label=candidate if certified else None, radii={"cohen": radius},
+        schedule=Schedule("curve", 10_000, tuple(grid)), planned=10_000, ended="given up",
+    )  # fmt: skip
 
 
 def build_records() -> list[Record]:
@@ -99,6 +112,11 @@ def build_stages(n: int) -> dict[str, np.ndarray]:
 @pytest.fixture
 def make_record() -> MakeRecord:
     return build_record
+
+
+@pytest.fixture
+def make_decided() -> MakeRecord:
+    return build_decided
 
 
 @pytest.fixture

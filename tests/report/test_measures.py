@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ars.certification.schedule import Schedule
 from ars.report.errors import ReportError
 from ars.report.measures import (
     Spread,
@@ -80,3 +81,39 @@ def test_round_radii_cover_the_range(largest):
 
 def test_without_radii_there_are_no_columns():
     assert round_radii(0.0) == ()
+
+
+def test_a_grid_is_measured_at_its_radii_only(make_decided):
+    """Right at 4/255, right at radius 0 only, wrong at 4/255, not certified at all."""
+    records = [make_decided(0, 1, 1, 3), make_decided(1, 1, 1, 1), make_decided(2, 0, 1, 3), make_decided(3, 1, 1, 0)]
+    answers = outcomes(records, "cohen")
+    assert standard_accuracy(answers) == 2 / 4
+    assert abstention_rate(answers) == 1 / 4
+    assert [certified_accuracy(answers, radius / 255) for radius in (2, 4)] == [1 / 4, 1 / 4]
+    # 255 (4 / 255) / 255 is 4 / 255 up to rounding
+    assert certified_accuracy(answers, math.nextafter(4 / 255, 1)) == 1 / 4
+    with pytest.raises(ReportError, match=r"radius 0\.0117647 was not decided, only 0, 0\.00784314, 0\.0156863"):
+        certified_accuracy(answers, 3 / 255)
+    with pytest.raises(ReportError, match="no average radius"):
+        average_certified_radius(answers)
+
+
+def test_without_radius_zero_in_the_grid_there_is_no_standard_accuracy(make_decided):
+    answers = outcomes([make_decided(0, 1, 1, 1, grid=(2 / 255, 4 / 255))], "cohen")
+    with pytest.raises(ReportError, match="radius 0 was not decided"):
+        standard_accuracy(answers)
+    with pytest.raises(ReportError, match="abstentions were not decided"):
+        abstention_rate(answers)
+
+
+def test_stopped_votes_are_never_bounded_again(make_decided):
+    with pytest.raises(ReportError, match="never bounded again"):
+        outcomes([make_decided(0, 1, 1, 3)], "classes")
+
+
+def test_an_image_that_was_given_up_has_radius_zero(make_record):
+    schedule = Schedule("radius", 500, tolerance=0.01)
+    given_up = make_record(0, 1, 1, 0.0, schedule=schedule, planned=300, ended="given up")
+    answers = outcomes([given_up, make_record(1, 1, 1, 0.5, schedule=schedule)], "cohen")
+    assert average_certified_radius(answers) == 0.25
+    assert abstention_rate(answers) == 0.5

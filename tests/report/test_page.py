@@ -72,6 +72,15 @@ def test_the_page_says_what_it_shows(runs, tmp_path):
     assert str(tmp_path) not in page
 
 
+def test_a_grid_of_radii_is_reported_as_such(make_run, make_decided, tmp_path):
+    records = [make_decided(index, 1, 1, index % 4) for index in range(8)]
+    write_report([make_run("a", shards=[records])], tmp_path / "out")
+    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    assert "decided at these radii only" in page
+    assert "up to 10,000, until decided at 0, 0.00784314, 0.0156863" in page
+    assert "class bounds" not in page
+
+
 def test_published_accuracies_stand_beside_a_published_benchmark(make_run, tmp_path):
     path = make_run("a", kind="cifar10_20kbg")
     (path / "benchmark.json").write_text(

@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from ars.certification.schedule import Schedule
 from ars.report.errors import ReportError
 from ars.report.groups import make_sections
 from ars.report.rendering import to_json, to_markdown
@@ -17,7 +18,7 @@ def test_shards_are_merged_in_the_order_of_index(make_run, make_record):
     shards = [[make_record(1, 0, 0, 0.1), make_record(0, 0, 0, 0.1)], [make_record(2, 0, 0, 0.1)]]
     (run,) = load(make_run("a", shards=shards))
     assert [record.certificate.index for record in run.records] == [0, 1, 2]
-    assert (run.settings.n_estimate, run.settings.alpha, run.settings.sigmas) == (100, 0.05, (0.5,))
+    assert (run.settings.schedule.n_max, run.settings.alpha, run.settings.sigmas) == (100, 0.05, (0.5,))
     assert run.bounds == ("cohen", "classes")
 
 
@@ -65,14 +66,19 @@ def test_a_cut_line_in_the_middle_is_refused(make_run, make_record):
         ("bound", "classes"),
         ("precision", "bfloat16"),
         ("subset", "validation"),
-        ("counts", (98, 1, 2)),
+        ("schedule", Schedule("radius", 100, tolerance=0.05)),
         ("dim", 12),
     ],
 )
 def test_records_that_disagree_are_refused(make_run, make_record, name, value):
     shards = [[make_record(0, 0, 0, 0.1)], [make_record(1, 0, 0, 0.1, **{name: value})]]
-    with pytest.raises(ReportError, match="n_estimate" if name == "counts" else name):
+    with pytest.raises(ReportError, match=name):
         load(make_run("a", shards=shards))
+
+
+def test_a_run_that_was_stopped_by_its_votes_has_its_own_bound_only(make_run, make_decided):
+    (run,) = load(make_run("a", shards=[[make_decided(0, 0, 0, 2)]]))
+    assert run.bounds == ("cohen",)
 
 
 def test_an_image_in_two_shards_is_refused(make_run, make_record):

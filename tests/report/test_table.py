@@ -92,3 +92,44 @@ def test_the_terminal_shows_every_cell(table):
     console.print(to_rich(table))
     text = console.export_text()
     assert all(cell in text for block in table.blocks for row in block.rows for cell in cells(row))
+
+
+@pytest.fixture
+def decided(make_run, make_decided):
+    """A run of curve mode without radius 0, beside one in fixed mode."""
+    grid = (1 / 255, 3 / 255)
+    shards = [[make_decided(0, 1, 1, 2, grid=grid), make_decided(1, 1, 1, 0, grid=grid)]]
+    return make_table(make_sections(load_runs([make_run("a"), make_run("b", shards=shards)])))
+
+
+def test_a_grid_has_columns_of_its_own_and_what_it_did_not_decide_is_blank(decided):
+    *_, block = decided.blocks
+    assert headers(block)[:4] == ["method", "standard", "≥ 1/255", "≥ 3/255"]
+    assert cells(block.rows[0])[:6] == ["Cohen et al.", "–", "50.0", "50.0", "–", "–"]
+    assert block.caption == "under Cohen et al.'s bound, decided at these radii only"
+    assert "at most" not in note(block)
+    assert len(decided.sections[1]) == 1
+
+
+def test_json_of_a_grid_has_no_number_that_was_not_decided(decided):
+    *_, block = json.loads(to_json(decided))
+    (row,) = block["rows"]
+    assert row["standard_accuracy"] == {"mean": None, "std": None, "values": [], "standard_error": None}
+    assert row["average_certified_radius"]["mean"] is None
+    assert [entry["mean"] for entry in row["certified_accuracy"]] == [0.5, 0.5]
+    assert (row["mode"], row["n_estimate"], row["draws_per_image"]["mean"]) == ("curve", 10_000, 100)
+
+
+def test_a_grid_with_radius_zero_has_its_standard_accuracy(make_run, make_decided):
+    path = make_run("a", shards=[[make_decided(0, 1, 1, 1), make_decided(1, 1, 1, 3)]])
+    (block,) = make_table(make_sections(load_runs([path]))).blocks
+    assert headers(block)[1:4] == ["standard", "≥ 2/255", "≥ 4/255"]
+    assert cells(block.rows[0])[1:6] == ["100.0", "50.0", "50.0", "–", "0.0"]
+
+
+def test_different_grids_are_not_compared(make_run, make_decided):
+    other = [[make_decided(0, 1, 1, 1, grid=(1 / 255,))]]
+    runs = load_runs(
+        [make_run("a", shards=[[make_decided(0, 1, 1, 1)]]), make_run("b", shards=other, method="adaptive")]
+    )
+    assert len(make_sections(runs)) == 2

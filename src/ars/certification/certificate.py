@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 
 from ars.certification.bounds import Bound
+from ars.certification.schedule import Ending, Schedule, stopped_by_data
 from ars.theory import Norm
 
 
@@ -11,8 +12,9 @@ from ars.theory import Norm
 class Certificate:
     """With probability at least 1 - alpha over the draws, no e with ||e||_norm <= radius changes the label.
 
-    label is None where the smoothed classifier abstained; the radius is then 0. All of the votes are here, so that
-    any other bound can be computed from them; radii holds the radius under each bound that the library knows.
+    label is None where the smoothed classifier abstained; the radius is then 0. All of the votes are here, and radii
+    holds the radius under each bound that may be applied to them: none but the rule's own where the votes decided
+    when to stop (stopped_by_data). In curve mode the radius is the largest certified one of schedule.radii.
     """
 
     label: int | None
@@ -31,15 +33,31 @@ class Certificate:
     seed: int
     index: int
     precision: str
+    schedule: Schedule
+    planned: int
+    ended: Ending
 
     def __post_init__(self) -> None:
-        if not (self.radius == 0 if self.label is None else 0 < self.radius < math.inf):
+        # of a grid, 0 is a radius like any other
+        positive = 0 < self.radius < math.inf or self.radius in self.schedule.radii
+        if not (self.radius == 0 if self.label is None else positive):
             raise ValueError(f"an abstention has radius 0 and a label a positive one, got {self.label}, {self.radius}")
+        draws, most = self.n_estimate, self.schedule.n_max
+        if not draws <= self.planned <= most or (self.ended == "planned" and draws != self.planned):
+            raise ValueError(f"{draws} draws cannot have ended as {self.ended!r}: planned {self.planned} of {most}")
+        rebounded = set(self.radii) != {self.bound} if self.schedule.mode == "curve" else any(self.radii.values())
+        if self.stopped_by_data and rebounded:
+            raise ValueError(f"votes that decided when to stop are never bounded again, got radii {self.radii}")
 
     @property
     def n_estimate(self) -> int:
         """N, the number of draws that the radius rests on."""
         return sum(self.counts)
+
+    @property
+    def stopped_by_data(self) -> bool:
+        """Whether the votes decided when to stop, so that no bound for a fixed number of draws applies to them."""
+        return stopped_by_data(self.schedule.mode, self.ended)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """certify() and predict(): select a class, estimate its probability on fresh draws, abstain or state a radius."""
 
 from collections.abc import Sequence
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,9 @@ from torch import Tensor
 
 from ars.certification.bounds import BOUNDS, Bound, check_alpha, class_probabilities, least_draws
 from ars.certification.certificate import Certificate, Prediction
+from ars.certification.estimation import estimate, make_rule, runs
 from ars.certification.sampling import Precision, count_votes
+from ars.certification.schedule import Mode, Outcome, Schedule
 from ars.smoothing import SmoothedClassifier
 from ars.smoothing.images import as_batch
 from ars.theory import Norm
@@ -44,6 +45,9 @@ def certify(
     alpha: float = 0.05,
     seed: int,
     bound: Bound = "cohen",
+    mode: Mode = "fixed",
+    radii: Sequence[float] = (),
+    tolerance: float | None = None,
     indices: Sequence[int] | None = None,
     precision: Precision = "float32",
     batch_size: int | None = None,
@@ -53,23 +57,32 @@ def certify(
     For each image, with probability at least 1 - alpha over the draws: if a label is given, no perturbation with
     norm at most the radius changes it. n_select draws choose the class, n_estimate fresh ones estimate its
     probability. indices (default 0, 1, ...) name the images, so that each gets noise of its own.
+
+    Fewer draws than n_estimate do with mode="radius", which plans them to lose no more than a share tolerance
+    (default .01) of the radius, and mode="curve", which only decides which of the increasing radii are certified.
     """
     images = as_batch(x)
     dim = images[0].numel()
     check_request(model, norm=norm, dim=dim, n_estimate=n_estimate, alpha=alpha, bound=bound)
+    schedule = Schedule.of(mode, n_estimate, radii=radii, tolerance=tolerance)
+    rule_of: dict[str, Any] = {"norm": norm, "dim": dim, "alpha": alpha, "bound": bound}
+    make_rule(schedule, model, **rule_of).check()
     names = _names(images, indices)
     if n_select < 1:
         raise ValueError(f"n_select must be at least 1, got {n_select}")
     models = model.localise(images)
     how: dict[str, Any] = {"seed": seed, "precision": precision, "batch_size": batch_size}
     selected = _votes(models, images, names, n=n_select, stage="select", **how)
-    estimated = _votes(models, images, names, n=n_estimate, stage="estimate", **how)
+    outcomes: list[Outcome] = []
+    for local, part in runs(models):
+        rule = make_rule(schedule, local, **rule_of)
+        outcomes += estimate(local, images[part], names[part], selected[part], rule, **how)
     certificates = [
         conclude(
-            local, select_counts, counts, norm=norm, dim=dim, alpha=alpha, bound=bound,
+            local, select_counts, outcome, norm=norm, dim=dim, alpha=alpha, bound=bound,
             seed=seed, index=index, precision=precision,
         )
-        for local, select_counts, counts, index in zip(models, selected, estimated, names, strict=True)
+        for local, select_counts, outcome, index in zip(models, selected, outcomes, names, strict=True)
     ]  # fmt: skip
     return certificates if x.ndim == 4 else certificates[0]
 
@@ -77,7 +90,7 @@ def certify(
 def conclude(
     model: SmoothedClassifier,
     select_counts: np.ndarray,
-    counts: np.ndarray,
+    outcome: Outcome,
     *,
     norm: Norm,
     dim: int,
@@ -88,16 +101,19 @@ def conclude(
     precision: Precision,
 ) -> Certificate:
     """From votes to the certificate: the class of the selection draws, the radius of the estimation draws."""
-    votes = tuple(int(count) for count in counts)
     candidate = int(select_counts.argmax())
-    probabilities = {name: class_probabilities(votes, candidate, alpha, name) for name in BOUNDS}
-    radii = {
-        name: model.radius(lower, upper, norm=norm, dim=dim) if lower > upper else 0.0
-        for name, (lower, upper) in probabilities.items()
-    }
-    lower, upper = probabilities[bound]
+    lower, upper, radii = outcome.p_lower, 1 - outcome.p_lower, {bound: outcome.radius}
+    if not outcome.stopped_by_data:
+        probabilities = {name: class_probabilities(outcome.counts, candidate, alpha, name) for name in BOUNDS}
+        lower, upper = probabilities[bound]
+        radii = {
+            name: model.radius(low, high, norm=norm, dim=dim) if low > high else 0.0
+            for name, (low, high) in probabilities.items()
+        }
+    elif outcome.schedule.mode == "radius":
+        radii = dict.fromkeys(BOUNDS, 0.0)  # given up
     return Certificate(
-        label=candidate if radii[bound] > 0 else None,
+        label=candidate if outcome.certified or radii[bound] > 0 else None,
         radius=radii[bound],
         norm=norm,
         dim=dim,
@@ -106,13 +122,16 @@ def conclude(
         p_upper=upper,
         bound=bound,
         radii=radii,
-        counts=votes,
+        counts=outcome.counts,
         select_counts=tuple(int(count) for count in select_counts),
         alpha=alpha,
         sigmas=model.mechanism.sigmas,
         seed=seed,
         index=index,
         precision=precision,
+        schedule=outcome.schedule,
+        planned=outcome.planned,
+        ended=outcome.ended,
     )
 
 
@@ -164,11 +183,5 @@ def _names(images: Batch, indices: Sequence[int] | None) -> list[int]:
 
 
 def _votes(models: Sequence[SmoothedClassifier], images: Batch, names: Sequence[int], **how: Any) -> np.ndarray:
-    """The votes of every image under its own model; neighbours that share one are drawn for together."""
-    counts: list[np.ndarray] = []
-    start = 0
-    for _, run in groupby(models, key=id):
-        part = slice(start, start + len(list(run)))
-        counts.append(count_votes(models[start], images[part], names[part], **how))
-        start = part.stop
-    return np.concatenate(counts)
+    """The votes of every image under its own model."""
+    return np.concatenate([count_votes(local, images[part], names[part], **how) for local, part in runs(models)])

@@ -1,4 +1,4 @@
-"""JSONL records: one line an image, with all the votes, so that any bound can be computed later.
+"""JSONL records: one line an image, with all the votes and the rule by which they ended.
 
 A last line that was cut off, as by a damaged disk, is passed over; its image then counts as not done.
 """
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ars.certification.certificate import Certificate
+from ars.certification.schedule import Schedule
 
 
 class RecordError(ValueError):
@@ -47,6 +48,8 @@ class Record:
             raise KeyError(f"fields {sorted(raw.keys() ^ expected)} are missing or unknown")
         for name in ("counts", "select_counts", "sigmas"):
             raw[name] = tuple(raw[name])
+        schedule = raw["schedule"]
+        raw["schedule"] = Schedule(**{**schedule, "radii": tuple(schedule["radii"])})
         return cls(Certificate(**raw), **own)
 
 

@@ -3,12 +3,14 @@
 import argparse
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from ars.certification.bounds import BOUNDS
+from ars.certification.schedule import MODES
 from ars.experiments.beginning import begun_settings
 from ars.experiments.recipe import CertifySettings, read_recipe
 from ars.theory import NORMS
@@ -51,6 +53,15 @@ def add_certification(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("certification (defaults: as begun before, else the run's recipe)")
     group.add_argument("--n-select", type=int, metavar="N", help="draws that choose the class")
     group.add_argument("--n-estimate", type=int, metavar="N", help="fresh draws that the radius rests on")
+    group.add_argument(
+        "--mode",
+        choices=MODES,
+        help="fixed: all draws; radius: as many as the radius needs; curve: until each of --radii is decided",
+    )
+    group.add_argument(
+        "--radii", type=radius, nargs="+", metavar="R", help="for --mode curve, such as 1/255 2/255 0.01, increasing"
+    )
+    group.add_argument("--tolerance", type=float, help="for --mode radius: the share of it that may be lost")
     group.add_argument("--alpha", type=float, help="probability that a certificate may be wrong")
     group.add_argument("--norm", choices=NORMS, help="the norm of the certified ball")
     group.add_argument("--bound", choices=BOUNDS, help="the headline bound; both are recorded")
@@ -61,7 +72,17 @@ def add_certification(parser: argparse.ArgumentParser) -> None:
 def override(settings: CertifySettings, options: argparse.Namespace) -> CertifySettings:
     """The settings with what the command line gave."""
     given = {name: getattr(options, name, None) for name in settings.__dataclass_fields__}
+    given = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
     return replace(settings, **{name: value for name, value in given.items() if value is not None})
+
+
+def radius(text: str) -> float:
+    """A radius as a decimal or a fraction.
+
+    >>> radius("2/255") == 2 / 255, radius("0.5")
+    (True, 0.5)
+    """
+    return float(Fraction(text))
 
 
 def settings_of(folder: Path, name: str = "test", *, trained: bool = True) -> CertifySettings:

@@ -5,12 +5,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import torch
 
 from ars.certification.certificate import Certificate
+from ars.certification.estimation import make_rule
 from ars.certification.procedure import certify, check_request
 from ars.certification.records import Record
 from ars.certification.sampling import Precision
@@ -74,14 +75,10 @@ def prepare(
     records = records_folder(folder, name)
     benchmark, model = given.load(device) if given else load_run(folder, device)[1:]
     settings = replace(settings, precision=choose_precision(settings.precision, device))
-    check_request(
-        model,
-        norm=settings.norm,
-        dim=int(np.prod(benchmark.shape)),
-        n_estimate=settings.n_estimate,
-        alpha=settings.alpha,
-        bound=settings.bound,
-    )
+    how: dict[str, Any] = {"norm": settings.norm, "alpha": settings.alpha, "bound": settings.bound}
+    dim = int(np.prod(benchmark.shape))
+    check_request(model, dim=dim, n_estimate=settings.n_estimate, **how)
+    make_rule(settings.schedule, model, dim=dim, **how).check()
     if settings.seed < 0 or settings.n_select < 1:
         raise ValueError(f"need seed >= 0 and n_select >= 1, got {settings.seed} and {settings.n_select}")
     wanted = make_manifest(settings, model=fingerprint(model), shard_size=shard_size, begun=read_manifest(records))
@@ -155,6 +152,9 @@ def _certify(
         alpha=settings.alpha,
         seed=settings.seed,
         bound=settings.bound,
+        mode=settings.mode,
+        radii=settings.radii,
+        tolerance=settings.tolerance,
         indices=indices,
         precision=cast(Precision, settings.precision),
     )

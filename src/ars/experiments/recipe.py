@@ -10,6 +10,7 @@ from typing import Any, Literal
 import yaml
 
 from ars.certification.bounds import Bound, check_alpha
+from ars.certification.schedule import Mode, Schedule
 from ars.data.settings import Data
 from ars.theory import Norm
 from ars.training.settings import TrainSettings
@@ -56,7 +57,10 @@ class CertifySettings:
         every: take each every-th image of the test set.
         norm: linf or l2 (l2 for methods without a mask).
         n_select: draws that choose the class.
-        n_estimate: fresh draws that its radius rests on.
+        n_estimate: fresh draws that its radius rests on; the most of them where the mode may stop earlier.
+        mode: fixed (all draws, as in the paper), radius (planned from the selection draws) or curve (decide radii).
+        radii: the increasing radii that curve decides, in pixel units where an image lies in [0, 1].
+        tolerance: the share of the radius that mode radius may lose; null is .01.
         alpha: probability that a certificate may be wrong.
         bound: cohen, as in the paper, or classes, which uses every count; both are recorded.
         seed: of the noise.
@@ -70,13 +74,22 @@ class CertifySettings:
     n_estimate: int = 1000
     alpha: float = 0.05
     bound: Bound = "cohen"
+    mode: Mode = "fixed"
+    radii: tuple[float, ...] = ()
+    tolerance: float | None = None
     seed: int = 0
     precision: Literal["float32", "bfloat16", "auto"] = "auto"
 
     def __post_init__(self) -> None:
         check_alpha(self.alpha)
+        _ = self.schedule
         if self.examples < 1 or self.every < 1:
             raise ValueError(f"examples and every must be at least 1, got {self.examples} and {self.every}")
+
+    @property
+    def schedule(self) -> Schedule:
+        """How the draws of an image end."""
+        return Schedule.of(self.mode, self.n_estimate, radii=self.radii, tolerance=self.tolerance)
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Section:
-    """The groups that can be compared: same benchmark, size, noise level, threat and chosen bound."""
+    """The groups that can be compared: same benchmark, size, noise level, threat, chosen bound and grid of radii."""
 
     groups: tuple[Group, ...]
 
@@ -89,7 +89,7 @@ class Section:
 
 
 def make_sections(runs: Iterable[Run]) -> list[Section]:
-    """Sort runs into sections by benchmark, size, threat, bound and noise level, and into groups by method."""
+    """Sort runs into sections by benchmark, size, threat, bound, grid and noise level, and into groups by method."""
     ordered = sorted(runs, key=lambda run: (_section_key(run), _method_rank(run.method), run.seed))
     return [
         Section(tuple(_make_group(tuple(group)) for _, group in groupby(section, key=lambda run: run.method)))
@@ -98,7 +98,8 @@ def make_sections(runs: Iterable[Run]) -> list[Section]:
 
 
 def _section_key(run: Run) -> tuple[object, ...]:
-    return run.title, run.settings.dim, run.shape, run.settings.norm, run.settings.bound, run.sigma
+    settings = run.settings
+    return run.title, settings.dim, run.shape, settings.norm, settings.bound, settings.schedule.radii, run.sigma
 
 
 def _method_rank(method: str) -> tuple[int, str]:

@@ -17,30 +17,46 @@ from ars.theory.rounding import truncate
 
 @dataclass(frozen=True)
 class Outcomes:
-    """The answers on n images under one bound: correct [n] bool, abstained [n] bool, radius [n] float64."""
+    """The answers on n images under one bound: correct [n] bool, abstained [n] bool, radius [n] float64.
+
+    Where only a grid of radii was decided, nothing is known of any other one.
+    """
 
     correct: NDArray[np.bool_]
     abstained: NDArray[np.bool_]
     radius: NDArray[np.float64]
+    grid: tuple[float, ...] = ()
 
     def __len__(self) -> int:
         return len(self.radius)
 
+    def decided(self, radius: float) -> float | None:
+        """The radius itself where it was decided, or the one of the grid that only differs by rounding."""
+        near = (own for own in self.grid if math.isclose(own, radius, rel_tol=1e-9))
+        return next(near, None) if self.grid else radius
+
 
 def outcomes(records: Sequence[Record], bound: Bound) -> Outcomes:
-    """The answers under a bound: the candidate where its radius is positive, else an abstention, never correct."""
+    """The answers under a bound: the candidate where it is certified, else an abstention, which is never correct."""
     if not records:
         raise ReportError("a measure needs at least one record, got none")
+    grid = records[0].certificate.schedule.radii
+    if any(bound not in record.certificate.radii for record in records):
+        raise ReportError(f"these votes decided when to stop, so they are never bounded again, by {bound!r} or others")
     radius = np.array([record.certificate.radii[bound] for record in records], dtype=np.float64)
     candidate = np.array([record.certificate.candidate for record in records])
     truth = np.array([record.truth for record in records])
-    abstained = ~(radius > 0)
-    return Outcomes(correct=(candidate == truth) & ~abstained, abstained=abstained, radius=radius)
+    # a grid may hold radius 0, at which a label is certified or not
+    abstained = np.array([record.certificate.label is None for record in records]) if grid else ~(radius > 0)
+    return Outcomes(correct=(candidate == truth) & ~abstained, abstained=abstained, radius=radius, grid=grid)
 
 
 def certified_accuracy(answers: Outcomes, radius: float) -> float:
     """The fraction of images that are correct and have a certified radius of at least ``radius``."""
-    return float(np.mean(answers.correct & (answers.radius >= radius)))
+    decided = answers.decided(radius)
+    if decided is None:
+        raise ReportError(f"radius {radius:g} was not decided, only {', '.join(f'{own:g}' for own in answers.grid)}")
+    return float(np.mean(answers.correct & (answers.radius >= decided)))
 
 
 def standard_accuracy(answers: Outcomes) -> float:
@@ -50,11 +66,15 @@ def standard_accuracy(answers: Outcomes) -> float:
 
 def average_certified_radius(answers: Outcomes) -> float:
     """The mean over all images of the radius where the answer is correct and 0 elsewhere."""
+    if answers.grid:
+        raise ReportError("a grid of radii has no average radius; certify with mode 'fixed' or 'radius'")
     return float(np.mean(np.where(answers.correct, answers.radius, 0.0)))
 
 
 def abstention_rate(answers: Outcomes) -> float:
-    """The fraction of images without an answer."""
+    """The fraction of images without an answer: not certified even at radius 0."""
+    if answers.decided(0.0) is None:
+        raise ReportError("abstentions were not decided: radius 0 is not in the grid")
     return float(np.mean(answers.abstained))
 
 
@@ -69,14 +89,14 @@ def standard_error(accuracy: float, n: int) -> float:
 
 @dataclass(frozen=True)
 class Spread:
-    """A measure on each seed of a group."""
+    """A measure on each seed of a group; no values where the certification did not decide it."""
 
     values: tuple[float, ...]
 
     @property
     def mean(self) -> float:
-        """The mean over the seeds."""
-        return math.fsum(self.values) / len(self.values)
+        """The mean over the seeds; NaN where there is no value."""
+        return math.fsum(self.values) / len(self.values) if self.values else math.nan
 
     @property
     def std(self) -> float | None:

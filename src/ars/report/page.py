@@ -11,7 +11,7 @@ from jinja2 import Environment, StrictUndefined
 from ars.certification.records import Record
 from ars.report.curves import draw_curves
 from ars.report.figures import Picture
-from ars.report.groups import Section, method_name
+from ars.report.groups import Group, Section, method_name
 from ars.report.measures import show_radius
 from ars.report.pipeline import MOST_COLUMNS, Stages
 from ars.report.published import Published, published_standard_accuracy
@@ -81,7 +81,7 @@ def inline(kind: str, content: bytes) -> str:
 
 def bar_cells(row: Row) -> list[tuple[str, float | None]]:
     """The texts of a row, accuracies with their percentage for the bar behind them."""
-    accuracies = (100 * spread.mean for spread in (row.standard, *row.certified))
+    accuracies = (100 * spread.mean if spread.values else None for spread in (row.standard, *row.certified))
     return list(zip_longest(cells(row), (None, *accuracies)))
 
 
@@ -92,10 +92,14 @@ def settings_rows(section: Section) -> list[tuple[str, list[str]]]:
         ("training seeds", [_join(run.seed for run in group.runs) for group in groups]),
         ("images", [_join(dict.fromkeys(len(run.records) for run in group.runs)) for group in groups]),
         ("subset", [group.settings.subset for group in groups]),
-        ("draws an image, N", [f"{group.settings.n_estimate:,}" for group in groups]),
+        ("draws an image, N", [str(group.settings.schedule) for group in groups]),
+        ("draws made, on average", [_mean_draws(group) for group in groups]),
         ("failure probability, α", [f"{group.settings.alpha:g}" for group in groups]),
         ("bound", [BOUND_NAMES[group.settings.bound] for group in groups]),
-        ("noise of the steps", [_join(f"{sigma:.4g}" for sigma in group.settings.sigmas) for group in groups]),
+        (
+            "noise of the steps",
+            [_join(f"{sigma:.4g}" for sigma in group.settings.sigmas) or "by image" for group in groups],
+        ),
         ("seed of the draws", [_join(dict.fromkeys(run.settings.seed for run in group.runs)) for group in groups]),
         ("precision", [group.settings.precision for group in groups]),
     ]
@@ -118,6 +122,11 @@ def _make_line(run: Run, record: Record) -> Line:
         radii=tuple(show_radius(it.radii[bound], it.norm) for bound in run.bounds),
         seconds=f"{record.seconds:.2g}",
     )
+
+
+def _mean_draws(group: Group) -> str:
+    draws = [record.certificate.n_estimate for run in group.runs for record in run.records]
+    return f"{sum(draws) / len(draws):,.0f}"
 
 
 def _curves(block: Block) -> str:

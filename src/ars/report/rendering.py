@@ -10,6 +10,9 @@ from ars.report.table import Block, Row, Table
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+UNDECIDED = "–"
+"""What the certification did not decide: of a grid of radii, all but its own."""
+
 
 def headers(block: Block) -> list[str]:
     """The column names of a block."""
@@ -41,11 +44,12 @@ def cells(row: Row) -> list[str]:
 
 def note(block: Block) -> str:
     """How to read the numbers of a block."""
-    error = 100 * max(row.standard_error for row in block.rows)
+    errors = [100 * row.standard_error for row in block.rows if row.standard.values]
+    at_most = f", for the standard accuracies here at most {max(errors):.1f} points" if errors else ""
     seeds = " (standard deviation over the seeds)" if any(len(row.group.runs) > 1 for row in block.rows) else ""
     text = (
-        f"Accuracies in percent{seeds}; an accuracy p on n images has a standard error of √(p(1−p)/n), for the "
-        f"standard accuracies here at most {error:.1f} points. Average radii are cut, never rounded up."
+        f"Accuracies in percent{seeds}; an accuracy p on n images has a standard error of √(p(1−p)/n){at_most}. "
+        "Average radii are cut, never rounded up."
     )
     if any(row.missing for row in block.rows):
         text += " * So far: images of these runs are still to be certified."
@@ -84,12 +88,16 @@ def to_rich(table: Table) -> "RenderableType":
 
 
 def _percent(spread: Spread) -> str:
+    if not spread.values:
+        return UNDECIDED
     std = spread.std
     return f"{100 * spread.mean:.1f}" + (f" ({100 * std:.1f})" if std is not None else "")
 
 
 def _average_radius(row: Row) -> str:
     norm = row.group.settings.norm
+    if not row.average_radius.values:
+        return UNDECIDED
     std = row.average_radius.std
     mean = show_radius(row.average_radius.mean, norm)
     return mean + (f" ({std * unit_scale(norm):.2f})" if std is not None else "")
@@ -126,9 +134,14 @@ def _json_row(row: Row, radii: Sequence[float]) -> dict[str, Any]:
         "seeds": [run.seed for run in row.group.runs],
         "images": [len(run.records) for run in row.group.runs],
         "missing": [run.missing for run in row.group.runs],
-        "n_estimate": row.group.settings.n_estimate,
+        "mode": row.group.settings.schedule.mode,
+        "n_estimate": row.group.settings.schedule.n_max,
+        "draws_per_image": _json_spread(row.draws),
         "alpha": row.group.settings.alpha,
-        "standard_accuracy": {**_json_spread(row.standard), "standard_error": row.standard_error},
+        "standard_accuracy": {
+            **_json_spread(row.standard),
+            "standard_error": row.standard_error if row.standard.values else None,
+        },
         "certified_accuracy": [{"radius": radius, **_json_spread(spread)} for radius, spread in certified],
         "average_certified_radius": _json_spread(average),
         "abstentions": _json_spread(row.abstentions),
@@ -137,4 +150,4 @@ def _json_row(row: Row, radii: Sequence[float]) -> dict[str, Any]:
 
 
 def _json_spread(spread: Spread) -> dict[str, Any]:
-    return {"mean": spread.mean, "std": spread.std, "values": spread.values}
+    return {"mean": spread.mean if spread.values else None, "std": spread.std, "values": spread.values}

@@ -11,20 +11,24 @@ import yaml
 from ars.certification.bounds import BOUNDS, Bound
 from ars.certification.certificate import Certificate
 from ars.certification.records import Record, RecordError
+from ars.certification.schedule import Schedule
 from ars.certification.shards import Merged, merge
 from ars.report.errors import ReportError
 from ars.theory import Norm
+
+INPUT_DEPENDENT = {"sukenik"}  # methods whose noise level differs from image to image
 
 
 @dataclass(frozen=True)
 class Settings:
     """How a run was certified; the same for all of its records."""
 
-    n_estimate: int
+    schedule: Schedule
     alpha: float
     norm: Norm
     dim: int
     sigmas: tuple[float, ...]
+    """Empty where each image has its own."""
     seed: int
     bound: Bound
     precision: str
@@ -92,7 +96,8 @@ def _load_run(path: Path, run_name: str, *, certification: str, partial: bool) -
         raise ReportError(f"{path} is not a run folder")
     recipe = _read_mapping(path / "recipe.yaml", yaml.safe_load)
     benchmark = _read_mapping(path / "benchmark.json", json.loads)
-    merged = _load_records(folder, partial=partial)
+    method = str(recipe.get("method"))
+    merged = _load_records(folder, method, partial=partial)
     records = merged.records
     try:
         channels, height, width = benchmark["shape"]
@@ -106,7 +111,7 @@ def _load_run(path: Path, run_name: str, *, certification: str, partial: bool) -
             title=str(benchmark["title"]),
             class_names=tuple(str(name) for name in benchmark["class_names"]),
             shape=(int(channels), int(height), int(width)),
-            settings=_settings(records[0]),
+            settings=_settings(records[0], method),
             records=records,
             missing=len(merged.missing),
             stages=folder / "stages.npz" if (folder / "stages.npz").exists() else None,
@@ -137,24 +142,25 @@ def _load_environment(path: Path) -> dict[str, str]:
     return {str(key): value if isinstance(value, str) else json.dumps(value) for key, value in content.items()}
 
 
-def _load_records(folder: Path, *, partial: bool) -> Merged:
+def _load_records(folder: Path, method: str, *, partial: bool) -> Merged:
     try:
         merged = merge(folder, partial=partial)
     except RecordError as error:
         raise ReportError(str(error)) from error
-    _check_agreement(folder, merged.records)
+    _check_agreement(folder, merged.records, method)
     return merged
 
 
-def _settings(record: Record) -> Settings:
+def _settings(record: Record, method: str) -> Settings:
     it: Certificate = record.certificate
-    return Settings(it.n_estimate, it.alpha, it.norm, it.dim, it.sigmas, it.seed, it.bound, it.precision, record.subset)
+    sigmas = () if method in INPUT_DEPENDENT else it.sigmas
+    return Settings(it.schedule, it.alpha, it.norm, it.dim, sigmas, it.seed, it.bound, it.precision, record.subset)
 
 
-def _check_agreement(folder: Path, records: Sequence[Record]) -> None:
-    first = _settings(records[0])
+def _check_agreement(folder: Path, records: Sequence[Record], method: str) -> None:
+    first = _settings(records[0], method)
     for record in records[1:]:
-        differing = difference(first, _settings(record))
+        differing = difference(first, _settings(record, method))
         if differing:
             raise ReportError(f"the records of {folder} differ in {differing}; certify again under another name")
 
@@ -163,7 +169,7 @@ def difference(one: Settings, other: Settings) -> str:
     """The settings in which two certifications differ, for an error message; empty if they agree.
 
     >>> from dataclasses import replace
-    >>> a = Settings(100, 0.05, "linf", 12, (0.5,), 0, "cohen", "float32", "all")
+    >>> a = Settings(Schedule("fixed", 100), 0.05, "linf", 12, (0.5,), 0, "cohen", "float32", "all")
     >>> difference(a, a), difference(a, replace(a, alpha=0.001))
     ('', 'alpha (0.05 and 0.001)')
     """

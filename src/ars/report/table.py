@@ -1,6 +1,6 @@
 """The table as data: a row a group and bound, a block a section and bound."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ars.certification.bounds import Bound
@@ -31,6 +31,7 @@ class Row:
     certified: tuple[Spread, ...]
     average_radius: Spread
     abstentions: Spread
+    draws: Spread
     seconds: Spread
 
     @property
@@ -67,7 +68,8 @@ class Block:
     @property
     def caption(self) -> str:
         """What was bounded how, for a heading."""
-        return f"under {BOUND_NAMES[self.bound]}"
+        only = ", decided at these radii only" if self.section.first.settings.schedule.radii else ""
+        return f"under {BOUND_NAMES[self.bound]}{only}"
 
 
 @dataclass(frozen=True)
@@ -83,10 +85,9 @@ class Table:
 
 
 def make_table(sections: Sequence[Section]) -> Table:
-    """Measure every group under every bound, at round radii that are the same for all runs of a norm."""
-    norms = {section.first.settings.norm for section in sections}
-    radii = {norm: _radii(sections, norm) for norm in norms}
-    return Table(tuple(_make_blocks(section, radii[section.first.settings.norm]) for section in sections))
+    """Measure every group under every bound, at its grid of radii or at round ones, the same for all runs of a norm."""
+    free = [section for section in sections if not section.first.settings.schedule.radii]
+    return Table(tuple(_make_blocks(section, _columns(section, free)) for section in sections))
 
 
 def _make_blocks(section: Section, radii: tuple[float, ...]) -> tuple[Block, ...]:
@@ -109,16 +110,29 @@ def _radii(sections: Sequence[Section], norm: Norm) -> tuple[float, ...]:
     return round_radii(in_units(largest, norm))
 
 
+def _columns(section: Section, free: Sequence[Section]) -> tuple[float, ...]:
+    """The section's own grid without radius 0, which is the standard accuracy; else round radii."""
+    norm, grid = section.first.settings.norm, section.first.settings.schedule.radii
+    return tuple(in_units(radius, norm) for radius in grid if radius > 0) if grid else _radii(free, norm)
+
+
 def _make_row(group: Group, bound: Bound, radii: Sequence[float]) -> Row:
     answers = group.outcomes(bound)
     scale = unit_scale(group.settings.norm)
-    seconds = tuple(sum(record.seconds for record in run.records) / len(run.records) for run in group.runs)
+    grid = group.settings.schedule.radii
+    at_zero = not grid or grid[0] == 0
     return Row(
         group=group,
         bound=bound,
-        standard=Spread(tuple(map(standard_accuracy, answers))),
+        standard=Spread(tuple(map(standard_accuracy, answers)) if at_zero else ()),
         certified=tuple(Spread(tuple(certified_accuracy(one, r / scale) for one in answers)) for r in radii),
-        average_radius=Spread(tuple(map(average_certified_radius, answers))),
-        abstentions=Spread(tuple(map(abstention_rate, answers))),
-        seconds=Spread(seconds),
+        average_radius=Spread(() if grid else tuple(map(average_certified_radius, answers))),
+        abstentions=Spread(tuple(map(abstention_rate, answers)) if at_zero else ()),
+        draws=Spread(tuple(_mean(record.certificate.n_estimate for record in run.records) for run in group.runs)),
+        seconds=Spread(tuple(_mean(record.seconds for record in run.records) for run in group.runs)),
     )
+
+
+def _mean(values: Iterable[float]) -> float:
+    every = list(values)
+    return sum(every) / len(every)

@@ -1,0 +1,100 @@
+"""How many draws an image gets: asked for in advance (Schedule), and how it went (Outcome)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Self, get_args
+
+Mode = Literal["fixed", "radius", "curve"]
+MODES: tuple[Mode, ...] = get_args(Mode)
+Ending = Literal["planned", "certified", "given up"]
+"""planned: all planned draws were made; certified: every radius was, before that; given up: it was hopeless."""
+
+TOLERANCE = 0.01
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The rule by which draws end.
+
+    - fixed: n_max draws for every image (the paper's protocol).
+    - radius: N <= n_max planned from the selection draws alone, such that the radius is expected to lose no more than
+      a share ``tolerance`` of the one at n_max; hopeless images are given up.
+    - curve: at most n_max draws, until each of the increasing ``radii`` is decided.
+    """
+
+    mode: Mode
+    n_max: int
+    radii: tuple[float, ...] = ()
+    tolerance: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise ValueError(f"mode must be one of {', '.join(MODES)}, got {self.mode!r}")
+        if self.n_max < 1:
+            raise ValueError(f"n_max must be at least 1, got {self.n_max}")
+        if bool(self.radii) != (self.mode == "curve"):
+            raise ValueError(f"mode='curve' needs radii and no other mode takes them, got {self.mode!r}, {self.radii}")
+        increasing = all(low < high for low, high in zip(self.radii, self.radii[1:], strict=False))
+        if self.radii and not (increasing and self.radii[0] >= 0):
+            raise ValueError(f"radii must be at least 0 and increase strictly, got {self.radii}")
+        if (self.tolerance is None) == (self.mode == "radius"):
+            raise ValueError(f"mode='radius' needs a tolerance and no other mode takes one, got {self.tolerance}")
+        if self.tolerance is not None and not 0 < self.tolerance < 1:
+            raise ValueError(f"tolerance must lie strictly between 0 and 1, got {self.tolerance}")
+
+    @classmethod
+    def of(cls, mode: Mode, n_max: int, *, radii: Sequence[float] = (), tolerance: float | None = None) -> Self:
+        """A schedule with the default tolerance where its mode needs one and none is given."""
+        default = TOLERANCE if mode == "radius" else None
+        return cls(mode, n_max, tuple(float(radius) for radius in radii), default if tolerance is None else tolerance)
+
+    def __str__(self) -> str:
+        """The rule in words, for a reader.
+
+        >>> str(Schedule("fixed", 50_000)), str(Schedule("radius", 50_000, tolerance=0.01))
+        ('50,000', 'up to 50,000, planned within 1% of the radius')
+        """
+        if self.mode == "radius":
+            return f"up to {self.n_max:,}, planned within {100 * (self.tolerance or 0):g}% of the radius"
+        if self.mode == "curve":
+            return f"up to {self.n_max:,}, until decided at {', '.join(f'{radius:g}' for radius in self.radii)}"
+        return f"{self.n_max:,}"
+
+
+def stopped_by_data(mode: Mode, ended: Ending) -> bool:
+    """Whether the votes themselves decided when to stop: they must never be bounded again.
+
+    In curve mode always, the last look included: that an image got so far was decided by its votes.
+    """
+    return mode == "curve" or ended != "planned"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How the draws of one image ended.
+
+    planned is the number of draws set before the first of them; certified says how many radii of the grid hold, and
+    p_lower that, with probability at least 1 - alpha, the class has at least that probability (curve only, else 0).
+    """
+
+    schedule: Schedule
+    planned: int
+    ended: Ending
+    counts: tuple[int, ...]
+    certified: int = 0
+    p_lower: float = 0.0
+
+    @property
+    def draws(self) -> int:
+        """How many draws were made."""
+        return sum(self.counts)
+
+    @property
+    def stopped_by_data(self) -> bool:
+        """Whether the votes must never be bounded again."""
+        return stopped_by_data(self.schedule.mode, self.ended)
+
+    @property
+    def radius(self) -> float:
+        """The largest radius of the grid that is certified, or 0."""
+        return self.schedule.radii[self.certified - 1] if self.certified else 0.0
