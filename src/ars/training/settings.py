@@ -71,7 +71,7 @@ class TrainSettings:
         checkpoint_minutes: how often the state is saved, besides at the end of an interrupted run.
     """
 
-    epochs: int = 10
+    epochs: int = 7
     batch_size: int = 128
     classifier: Optimizer = field(default_factory=Optimizer)
     mask: Optimizer = field(default_factory=lambda: Optimizer(lr=3e-3))
