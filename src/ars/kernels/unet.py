@@ -12,7 +12,7 @@ SLOPE = 0.01  # of nn.LeakyReLU
 
 
 class FusedUNet(nn.Module):
-    """A frozen U-Net of width 16, 32, ... with its convolutions as kernels in one dtype."""
+    """A frozen U-Net of width 16 or 32 with its convolutions as kernels in one dtype."""
 
     def __init__(self, network: UNet, dtype: torch.dtype) -> None:
         super().__init__()
@@ -51,6 +51,6 @@ class FusedUNet(nn.Module):
 
 
 def can_fuse(network: UNet) -> bool:
-    """Whether every width is one that the kernels take."""
+    """Whether the width is one that the tiles were made for."""
     width = network.to_mask.in_channels
-    return width in (16, 32, 64) and network.encoders[0][0].in_channels <= 4  # type: ignore[index]
+    return width in (16, 32) and network.encoders[0][0].in_channels <= 4  # type: ignore[index]
