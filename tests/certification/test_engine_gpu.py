@@ -8,7 +8,7 @@ from torch import nn
 
 from ars.certification.engine import prepared, ready
 from ars.certification.memory import limit_memory
-from ars.certification.sampling import count_votes
+from ars.certification.sampling import block_seed, count_votes
 from ars.kernels.half import Half
 from ars.methods import adaptive, cohen
 from ars.models import Normalize, UNet, cifar_resnet, resnet50
@@ -59,6 +59,17 @@ def plain(model, image, draws):
     generator = torch.Generator("cuda").manual_seed(1)
     labels = [model.eval()(image.repeat(100, 1, 1, 1), generator).argmax(1).cpu() for _ in range(draws // 100)]
     return np.bincount(torch.cat(labels).numpy(), minlength=10)
+
+
+@torch.inference_mode()
+def autocast_votes(model, image, draws):
+    """The engine's draws in torch's own bf16."""
+    votes = []
+    for block in range(draws // 100):
+        generator = torch.Generator("cuda").manual_seed(block_seed(0, 0, "estimate", block))
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            votes.append(model.eval()(image.repeat(100, 1, 1, 1), generator).argmax(1))
+    return np.bincount(torch.cat(votes).cpu().numpy(), minlength=10)
 
 
 def agree(counts, expected):
@@ -112,9 +123,12 @@ def test_votes_agree_with_the_plain_loop_in_distribution(masked, size):
     model, image = smoothed(size, masked=masked)
     counts = count_votes(model, image, [0], n=20_000, stage="estimate", seed=0, precision="float32")[0]
     agree(counts, plain(model, image, 20_000))
-    # on the same noise; rounding to bf16 moves some random logits past each other
+    # on the same noise, rounding to bf16 moves some random logits past each other; kernels do it no more than torch
     half = count_votes(model, image, [0], n=20_000, stage="estimate", seed=0, precision="bfloat16")[0]
-    assert np.abs(half - counts).sum() <= 0.1 * 20_000
+    eager = autocast_votes(model, image, 20_000)
+    moved, usual = (np.abs(votes - counts).sum() / 40_000 for votes in (half, eager))
+    print(f"moved by the kernels {moved:.4f}, by eager bf16 {usual:.4f}")
+    assert moved <= 2 * usual + 0.02
 
 
 def test_the_batch_size_moves_no_votes_but_by_rounding():
@@ -165,7 +179,7 @@ def test_a_batch_that_does_not_fit_is_halved_and_the_peak_stays_below_the_limit(
     expected = count_votes(model, image, [0], **how)
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
-    limit = torch.cuda.memory_allocated() / 2**30 + 0.3
+    limit = torch.cuda.memory_allocated() / 2**30 + 1.0
     total = torch.cuda.get_device_properties(0).total_memory / 2**30
     try:
         limit_memory(image.device, limit)
@@ -183,7 +197,7 @@ def test_a_batch_that_does_not_fit_is_halved_and_the_peak_stays_below_the_limit(
 
 
 class Hungry(SmoothedClassifier):
-    """The same model with an appetite: a MB a draw."""
+    """The same model with an appetite: 2.5 MB a draw."""
 
     def __init__(self, model):
         super().__init__(model.mechanism, model.combine, model.classifier)
@@ -191,7 +205,7 @@ class Hungry(SmoothedClassifier):
 
     def forward(self, x, generator):
         try:
-            torch.empty(len(x) * 2**20, dtype=torch.uint8, device=x.device)
+            torch.empty(len(x) * 5 * 2**19, dtype=torch.uint8, device=x.device)
         except torch.OutOfMemoryError:
             self.failed = True
             raise
