@@ -25,7 +25,7 @@ def headers(block: Block) -> list[str]:
 def short_headers(block: Block) -> list[str]:
     """The column names for a terminal of 80 columns; the unit of the radii stands in the title."""
     certified = [f"r≥{radius:g}" for radius in block.radii]
-    return ["method", "acc %", *certified, "avg r", "abst.", "seeds", "n", "s/img"]
+    return ["method", "acc %", *certified, "avg r", "abst", "seeds", "n", "s/im"]
 
 
 def cells(row: Row) -> list[str]:
