@@ -114,3 +114,13 @@ def test_a_certified_label_has_its_radius_in_255ths_and_an_abstention_none(train
         if "abstains" not in line:
             assert f"/255 in {norm} (" in line
         assert " votes for " in line
+
+
+def test_the_stopping_modes_hold_for_predictions_too(trained, tmp_path, capsys):
+    image = picture(tmp_path / "a.png")
+    few = ["--n-select=20", "--n-estimate=300", "--precision=float32", "--device=cpu", "--json"]
+    assert main(["predict", str(trained / "cohen"), str(image), *few, "--mode", "curve", "--radii", "0", "1/255"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["radius"] in (0, 1 / 255)  # only what was asked for can be certified
+    assert main(["predict", str(trained / "cohen"), str(image), *few, "--radii", "1/255"]) == 2
+    assert "mode='curve' needs radii" in capsys.readouterr().err

@@ -3,8 +3,9 @@
 import argparse
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from ars.cli.options import Subparsers, add_certification, add_command, add_device, add_memory, override, recipe_of
 from ars.theory.rounding import truncate
@@ -39,15 +40,15 @@ def add_to(commands: Subparsers) -> None:
 def run(options: argparse.Namespace) -> int:
     """Read all images first, then certify them one by one."""
     settings = override(recipe_of(options.folder), options)
-    from ars.certification.certificate import Certificate
     from ars.certification.memory import limit_memory
-    from ars.certification.procedure import certify
     from ars.data.images import read_image
+    from ars.experiments.certifying import certify_images
     from ars.experiments.device import choose_device, choose_precision
     from ars.experiments.run import load_run
     from ars.experiments.stages import average_masks, fit_image, save_masks
 
     device = choose_device(options.device)
+    settings = replace(settings, precision=choose_precision(settings.precision, device))
     if options.memory is not None:
         limit_memory(device, options.memory)
     _, benchmark, model = load_run(options.folder, device)
@@ -66,21 +67,7 @@ def run(options: argparse.Namespace) -> int:
         raise ValueError(f"the model of {options.folder} has no mask to save; leave --masks out")
     pictures = mask_paths(options.images, options.masks, len(masks[0])) if options.masks else []
     for index, (path, image) in enumerate(zip(options.images, images, strict=True)):
-        certificate = cast(
-            Certificate,
-            certify(
-                model,
-                image.to(device),
-                norm=settings.norm,
-                n_select=settings.n_select,
-                n_estimate=settings.n_estimate,
-                alpha=settings.alpha,
-                bound=settings.bound,
-                seed=settings.seed,
-                precision=choose_precision(settings.precision, device),
-                indices=[index],
-            ),
-        )
+        [certificate] = certify_images(model, image.unsqueeze(0).to(device), settings, [index])
         saved = pictures[index] if options.masks else []
         if options.masks:
             save_masks(masks[index], saved)

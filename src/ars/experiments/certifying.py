@@ -52,7 +52,7 @@ class Job:
             return []
         images, labels = (part.to(self.device) for part in self.benchmark.examples("test", indices))
         began = time.perf_counter()
-        certificates = _certify(self.model, images, self.settings, indices)
+        certificates = certify_images(self.model, images, self.settings, indices)
         seconds = (time.perf_counter() - began) / len(indices)
         fresh = [
             Record(certificate, truth, self.layout.name, seconds)
@@ -140,9 +140,10 @@ def fingerprint(model: SmoothedClassifier) -> str:
     return digest.hexdigest()[:16]
 
 
-def _certify(
+def certify_images(
     model: SmoothedClassifier, images: torch.Tensor, settings: CertifySettings, indices: Sequence[int]
 ) -> list[Certificate]:
+    """Certify a batch as the settings say; their precision is one that was chosen."""
     certificates = certify(
         model,
         images,
