@@ -39,7 +39,7 @@ from ars.data.pasted import Material, PastedImages
 from ars.experiments.build import build_model
 from ars.experiments.device import choose_device, choose_precision
 from ars.experiments.recipe import Classifier, Mask, Recipe
-from ars.training.loop import make_optimizers
+from ars.training.optimizers import make_optimizers
 
 ROUNDS = 5
 

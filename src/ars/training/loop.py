@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from ars.certification.sampling import Precision, autocast
 from ars.data.benchmark import Benchmark, Labelled
@@ -27,7 +26,10 @@ from ars.training.checkpoint import (
     optimizer_tensors,
     save_tensors,
 )
-from ars.training.settings import Optimizer, TrainSettings
+from ars.training.objective import Objective
+from ars.training.optimizers import make_optimizers, settings_of
+from ars.training.settings import TrainSettings
+from ars.training.stepping import Stepper
 
 CHECKPOINT, LOG = "checkpoint.safetensors", "train.jsonl"
 VALIDATION_IMAGES = 1000
@@ -76,6 +78,7 @@ class Trainer:
         if self.steps_per_epoch < 1:
             raise ValueError(f"batch_size={settings.batch_size} is above the {benchmark.train_size()} training images")
         self.optimizers = make_optimizers(model, settings)
+        self.stepper = Stepper(Objective(model, precision), self.optimizers)
         self.step = 0
         self.totals = torch.zeros(2, device=self.device)  # loss, correct answers since the epoch began
         if self.checkpoint.exists():
@@ -139,17 +142,8 @@ class Trainer:
         self.model.train()
         generator = torch.Generator(self.device).manual_seed(step_seed(self.seed, self.step))
         torch.manual_seed(step_seed(self.seed, self.step, purpose=1))  # dropout has no generator of its own
-        for name, optimizer in self.optimizers.items():
-            for group in optimizer.param_groups:
-                group["lr"] = _settings_of(self.settings, name).lr * self._factor()
-            optimizer.zero_grad()
-        with autocast(self.device, self.precision):
-            logits = self.model(images.to(memory_format=torch.channels_last), generator).float()
-        loss = F.cross_entropy(logits, labels)
-        loss.backward()  # type: ignore[no-untyped-call]
-        for optimizer in self.optimizers.values():
-            optimizer.step()
-        self.totals += torch.stack([loss.detach(), (logits.argmax(dim=1) == labels).float().mean()])
+        loss, accuracy = self.stepper(images, labels, generator, self._rates())
+        self.totals += torch.stack([loss, accuracy])
         self.step += 1
 
     def _end_epoch(self, rate: float) -> Progress:
@@ -181,34 +175,16 @@ class Trainer:
 
     def _check_loss(self) -> None:
         if not bool(self.totals.isfinite().all()):
+            rates = " and ".join(f"{rate:g} for the {name}" for name, rate in self._rates().items())
             raise ArithmeticError(
-                f"the loss is no longer a number at step {self.step}, with learning rates of "
-                f"{self.settings.classifier.lr * self._factor():g} for the classifier and "
-                f"{self.settings.mask.lr * self._factor():g} for the mask; lower them and train again"
+                f"the loss is no longer a number at step {self.step}, with learning rates of {rates}; "
+                "lower them and train again"
             )
 
-    def _factor(self) -> float:
-        return self.settings.schedule.at(self.step, steps_per_epoch=self.steps_per_epoch, epochs=self.settings.epochs)
-
-
-def make_optimizers(model: SmoothedClassifier, settings: TrainSettings) -> dict[str, torch.optim.Optimizer]:
-    """One optimiser for the classifier, one for the mask where there is one; frozen parameters get none."""
-    parts = {"classifier": model.classifier, "mask": model.mechanism}
-    optimizers: dict[str, torch.optim.Optimizer] = {}
-    for name, part in parts.items():
-        parameters = [parameter for parameter in part.parameters() if parameter.requires_grad]
-        if not parameters:
-            continue
-        chosen = _settings_of(settings, name)
-        if chosen.name == "adamw":
-            optimizers[name] = torch.optim.AdamW(parameters, lr=chosen.lr, weight_decay=chosen.weight_decay)
-        else:
-            optimizers[name] = torch.optim.SGD(
-                parameters, lr=chosen.lr, weight_decay=chosen.weight_decay, momentum=chosen.momentum
-            )
-    if not optimizers:
-        raise ValueError("there is nothing to train: every parameter is frozen")
-    return optimizers
+    def _rates(self) -> dict[str, float]:
+        """The learning rate of each optimiser at the step that comes."""
+        factor = self.settings.schedule.at(self.step, steps_per_epoch=self.steps_per_epoch, epochs=self.settings.epochs)
+        return {name: settings_of(self.settings, name).lr * factor for name in self.optimizers}
 
 
 def step_seed(seed: int, step: int, *, purpose: int = 0) -> int:
@@ -221,10 +197,6 @@ def write_log(path: Path, progress: Progress) -> None:
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     kept = [line for line in lines[: progress.epoch - 1] if line.startswith("{") and line.endswith("}")]
     path.write_text("\n".join([*kept, json.dumps(asdict(progress))]) + "\n", encoding="utf-8")
-
-
-def _settings_of(settings: TrainSettings, name: str) -> Optimizer:
-    return settings.classifier if name == "classifier" else settings.mask
 
 
 def _under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

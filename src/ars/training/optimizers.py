@@ -1,0 +1,31 @@
+"""One optimiser for the classifier and one for the mask, each with its own learning rate."""
+
+import torch
+
+from ars.smoothing import SmoothedClassifier
+from ars.training.settings import Optimizer, TrainSettings
+
+
+def make_optimizers(model: SmoothedClassifier, settings: TrainSettings) -> dict[str, torch.optim.Optimizer]:
+    """One optimiser for the classifier, one for the mask where there is one; frozen parameters get none."""
+    parts = {"classifier": model.classifier, "mask": model.mechanism}
+    optimizers: dict[str, torch.optim.Optimizer] = {}
+    for name, part in parts.items():
+        parameters = [parameter for parameter in part.parameters() if parameter.requires_grad]
+        if not parameters:
+            continue
+        chosen = settings_of(settings, name)
+        if chosen.name == "adamw":
+            optimizers[name] = torch.optim.AdamW(parameters, lr=chosen.lr, weight_decay=chosen.weight_decay)
+        else:
+            optimizers[name] = torch.optim.SGD(
+                parameters, lr=chosen.lr, weight_decay=chosen.weight_decay, momentum=chosen.momentum
+            )
+    if not optimizers:
+        raise ValueError("there is nothing to train: every parameter is frozen")
+    return optimizers
+
+
+def settings_of(settings: TrainSettings, name: str) -> Optimizer:
+    """The settings of one of the optimisers."""
+    return settings.classifier if name == "classifier" else settings.mask
