@@ -97,7 +97,7 @@ class Trainer:
     ) -> None:
         """Train to the end; report hears of epochs, tick of steps, stop is asked after each step."""
         saved = time.monotonic()
-        with torch.random.fork_rng(), torch.backends.cudnn.flags(benchmark=True):
+        with torch.random.fork_rng(), torch.backends.cudnn.flags(enabled=True, benchmark=True):
             while self.step < self.steps:
                 self.model.train()
                 started, first = time.monotonic(), self.step
