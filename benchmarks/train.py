@@ -58,7 +58,10 @@ def main() -> None:
             print(json.dumps(rows[-1]), flush=True)
     name = torch.cuda.get_device_name() if device.type == "cuda" else platform.machine()
     about = {"device": name, "cores": os.cpu_count(), "torch": torch.__version__, "python": platform.python_version()}
-    results = about | {"command": " ".join(["python", *sys.argv]), "rows": rows}
+    command = ["python", *sys.argv]
+    if options.out:  # the file, not where on this machine it lies
+        command[command.index(str(options.out))] = options.out.name
+    results = about | {"command": " ".join(command), "rows": rows}
     if options.out:
         options.out.write_text(json.dumps(results, indent=1) + "\n")
 
