@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ars.report.figures import MUTED, Picture, save, style
+from ars.report.figures import MUTED, Picture, style
 from ars.report.groups import Group
 from ars.report.measures import Outcomes, unit_scale
 from ars.report.table import Block
@@ -43,7 +43,7 @@ def draw_curves(sections: Sequence[Sequence[Block]], *, origin: str = "") -> Pic
                 _draw_panel(panel, block, limit, origin)
             for unused in panels[len(blocks) :]:
                 unused.set_visible(False)
-        return save(figure)
+        return Picture(figure)
 
 
 def accuracy_curves(group: Sequence[Outcomes], radii: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ars.report.archive.entries import Entry
 from ars.report.curves import LINES
-from ars.report.figures import MUTED, Picture, save, style
+from ars.report.figures import MUTED, Picture, style
 from ars.report.groups import method_name, method_rank
 from ars.report.measures import Spread
 from ars.report.published import published_standard_accuracy, recipe_method
@@ -68,7 +68,7 @@ def draw_by_size(entries: Sequence[Entry]) -> Picture:
         about = f"recipe {first.sweep}" + ("; hollow: the paper, on other backgrounds" if _any_paper(trends) else "")
         panel.text(0, 1.025, about, transform=panel.transAxes, fontsize=9, color=MUTED)
         figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=9, handlelength=2.8)
-        return save(figure)
+        return Picture(figure)
 
 
 def _draw_trend(panel: "Axes", trend: Trend, aside: float) -> None:

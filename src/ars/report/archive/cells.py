@@ -96,8 +96,8 @@ def load_cells(root: Path) -> list[Cell]:
 def _load_cell(path: Path) -> Cell:
     recipe = read_mapping(path / "recipe.yaml", yaml.safe_load)
     benchmark = read_mapping(path / "benchmark.json", json.loads)
-    timing, vote = _optional(path / "timing.json"), _optional(path / "vote.json")
-    environment = _optional(path / "environment.json")
+    timing, environment = (_optional(path / name) or {} for name in ("timing.json", "environment.json"))
+    vote = _optional(path / "vote.json")
     names = sorted(file.parent.name for file in path.glob(f"certify/*/{PACKED}"))
     try:
         return Cell(
@@ -110,7 +110,7 @@ def _load_cell(path: Path) -> Cell:
             title=str(benchmark["title"]),
             k=int(benchmark["shape"][-1]),
             runs={name: load_runs([path], name=name, partial=True)[0] for name in names},
-            vote=_vote(vote) if vote else None,
+            vote=None if vote is None else _vote(vote),
             seconds={str(name): float(value) for name, value in timing.items() if value is not None},
             environment={str(name): str(value) for name, value in environment.items()},
         )
@@ -129,5 +129,5 @@ def _vote(content: dict[str, Any]) -> Vote:
     )
 
 
-def _optional(path: Path) -> dict[str, Any]:
-    return read_mapping(path, json.loads) if path.exists() else {}
+def _optional(path: Path) -> dict[str, Any] | None:
+    return read_mapping(path, json.loads) if path.exists() else None

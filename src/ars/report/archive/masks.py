@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ars.report.archive.cells import Cell
 from ars.report.errors import ReportError
-from ars.report.figures import INK, MUTED, Picture, save, style
+from ars.report.figures import INK, MUTED, Picture, style
 from ars.report.groups import method_name
 
 MOST = 8
@@ -75,4 +75,4 @@ def draw_masks(rows: Sequence[Masks]) -> Picture:
                 if row is rows[-1]:
                     panel.text(0.5, -0.06, f"{index}", transform=panel.transAxes, ha="center", va="top", fontsize=8,
                                color=MUTED)  # fmt: skip
-        return save(figure)
+        return Picture(figure)

@@ -57,11 +57,14 @@ def subset_sizes(entries: Sequence[Entry]) -> Sheet:
     """How the number of certified test images moves the standard accuracy at k = 32, beside the paper's."""
     lines = []
     for row in published_subsets():
-        for entry in entries_of(entries, "cifar_backgrounds", (32, row.sigma, recipe_method(row.method))):
-            name = _certification_of(entry, row.images) if entry else None
-            ours = entry.certified("cohen", 0.0, name) if entry and name else Spread(())
-            values = (f"{row.sigma:g}", row.images, published_name(row.method), Printed(row.accuracy, row.std))
-            lines.append(Line((*values, percent(ours), difference(ours, row.accuracy)), entry if name else None))
+        setting = (f"{row.sigma:g}", row.images, published_name(row.method), Printed(row.accuracy, row.std))
+        found = entries_of(entries, "cifar_backgrounds", (32, row.sigma, recipe_method(row.method)))
+        named = [(entry, _certification_of(entry, row.images)) for entry in found if entry]
+        ours: list[tuple[Entry | None, Spread]] = [
+            (entry, entry.certified("cohen", 0.0, name)) for entry, name in named if name
+        ]
+        for entry, spread in ours or [(None, Spread(()))]:
+            lines.append(Line((*setting, percent(spread), difference(spread, row.accuracy)), entry))
     columns = (
         Column("σ", "sigma", number=False),
         Column("test images", "images", number=False),

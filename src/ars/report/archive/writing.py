@@ -58,23 +58,28 @@ def write_results(root: Path, out: Path) -> Written:
 
 
 def make_sheets(entries: Sequence[Entry]) -> list[Sheet]:
-    """Every table, those under our class bounds last."""
+    """Every table that has a number of ours to show, those under our class bounds last."""
     kinds = list(dict.fromkeys(entry.first.kind for entry in entries))
     on_backgrounds = [entry for entry in entries if entry.first.kind == "cifar_backgrounds"]
     sweeps = sorted({entry.first.sweep for entry in on_backgrounds})
-    sheets = [what_was_run(entries), *(at_a_glance(entries, sweep) for sweep in sweeps)]
-    sheets += _bounded(entries, kinds, "cohen")
-    sheets += [plain_votes(entries, kind) for kind in kinds]
-    if any(entry.first.k == 32 for entry in on_backgrounds):
-        sheets.append(subset_sizes(entries))
-    return [*sheets, *_bounded(entries, kinds, "classes")]
+    sheets = [
+        what_was_run(entries),
+        *(at_a_glance(entries, sweep) for sweep in sweeps),
+        *_bounded(entries, kinds, "cohen"),
+        *(plain_votes(entries, kind) for kind in kinds),
+        subset_sizes(entries),
+        *_bounded(entries, kinds, "classes"),
+    ]
+    return [sheet for sheet in sheets if sheet.sources]
 
 
 def _bounded(entries: Sequence[Entry], kinds: Sequence[str], bound: Bound) -> list[Sheet]:
-    sheets = [table_one(entries, bound)] if "cifar_backgrounds" in kinds else []
-    sheets += [appendix(entries, kind, bound) for kind in kinds]
-    quoted = quoted_points(entries, bound)
-    return [*sheets, *([quoted] if quoted.lines else []), all_measures(entries, bound)]
+    return [
+        *([table_one(entries, bound)] if "cifar_backgrounds" in kinds else []),
+        *(appendix(entries, kind, bound) for kind in kinds),
+        quoted_points(entries, bound),
+        all_measures(entries, bound),
+    ]
 
 
 def _masks(cell: Cell | None) -> tuple[Path, ...]:
