@@ -5,10 +5,18 @@ BIN := $(VENV)/bin
 # one thread a test process: two that share cores wait for each other
 TEST_ENV := OMP_NUM_THREADS=1
 
-.PHONY: demo test test-all lint clean
+# what make results needs: neither torch nor a GPU
+RESULTS_VENV := .venv-results
+RESULTS_NEEDS := numpy scipy PyYAML 'jsonargparse[signatures]' rich pillow matplotlib jinja2
+
+.PHONY: demo results test test-all lint clean
 
 demo: $(VENV)/.demo
 	$(BIN)/ars demo
+
+# the tables, figures and page of results/, from its records alone; byte-equal tables on every machine
+results: $(RESULTS_VENV)/.ready
+	$(RESULTS_VENV)/bin/ars results
 
 test: lint
 	$(TEST_ENV) $(BIN)/python -m pytest -n auto -m "not slow and not gpu"
@@ -27,9 +35,15 @@ $(VENV)/.demo: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e .
 	touch $@
 
+$(RESULTS_VENV)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(RESULTS_VENV)
+	$(RESULTS_VENV)/bin/python -m pip install --quiet -c constraints.txt $(RESULTS_NEEDS)
+	$(RESULTS_VENV)/bin/python -m pip install --quiet --no-deps -e .
+	touch $@
+
 $(VENV)/.dev: $(VENV)/.demo
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
 	touch $@
 
 clean:
-	rm -rf $(VENV) runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(RESULTS_VENV) runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ars.report.figures import MUTED, Picture, save, style
+from ars.report.figures import MUTED, Picture, style
 from ars.report.groups import Group
 from ars.report.measures import Outcomes, unit_scale
 from ars.report.table import Block
@@ -23,11 +23,14 @@ LINES: dict[str, tuple[str, str | tuple[int, tuple[float, ...]]]] = {
     "unicr": ("#009E73", (0, (2.5, 1.5))),
     "sukenik": ("#B5558F", (0, (1, 1.2))),
 }
-POINTS = 241
+POINTS = 121
 
 
-def draw_curves(sections: Sequence[Sequence[Block]]) -> Picture:
-    """A row a section, a panel a block; step curves that never overstate between the drawn points."""
+def draw_curves(sections: Sequence[Sequence[Block]], *, origin: str = "") -> Picture:
+    """A row a section, a panel a block; step curves that never overstate between the drawn points.
+
+    origin is added to the caption of every panel.
+    """
     from matplotlib.figure import Figure
 
     columns = max(len(blocks) for blocks in sections)
@@ -35,12 +38,12 @@ def draw_curves(sections: Sequence[Sequence[Block]]) -> Picture:
         figure = Figure(figsize=(5.7 * columns, 3.7 * len(sections)), layout="constrained")
         grid = figure.subplots(len(sections), columns, squeeze=False)
         for panels, blocks in zip(grid, sections, strict=True):
-            limit = _limit(blocks)
+            limit = largest_radius(blocks)
             for panel, block in zip(panels, blocks, strict=False):
-                _draw_panel(panel, block, limit)
+                _draw_panel(panel, block, limit, origin)
             for unused in panels[len(blocks) :]:
                 unused.set_visible(False)
-        return save(figure)
+        return Picture(figure)
 
 
 def accuracy_curves(group: Sequence[Outcomes], radii: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -54,13 +57,14 @@ def _curve(answers: Outcomes, radii: NDArray[np.float64]) -> NDArray[np.float64]
     return (len(certified) - below) / len(answers)
 
 
-def _limit(blocks: Sequence[Block]) -> float:
+def largest_radius(blocks: Sequence[Block]) -> float:
+    """Where the axis ends: a little beyond the largest radius that is certified right."""
     answers = [answer for block in blocks for row in block.rows for answer in row.group.outcomes(block.bound)]
     largest = max(float(answer.radius[answer.correct].max(initial=0.0)) for answer in answers)
     return 1.04 * largest or 1 / unit_scale(blocks[0].norm)
 
 
-def _draw_panel(panel: "Axes", block: Block, limit: float) -> None:
+def _draw_panel(panel: "Axes", block: Block, limit: float, origin: str) -> None:
     radii = np.linspace(0, limit, POINTS)
     scale = unit_scale(block.norm)
     for row in block.rows:
@@ -72,7 +76,8 @@ def _draw_panel(panel: "Axes", block: Block, limit: float) -> None:
     panel.set_xlabel(_radius_label(block.norm))
     panel.set_ylabel("certified accuracy (%)")
     panel.set_title(block.section.heading, loc="left", fontsize=11, fontweight="bold", pad=20)
-    panel.text(0, 1.025, block.caption, transform=panel.transAxes, fontsize=9, color=MUTED)
+    caption = f"{block.caption}; {origin}" if origin else block.caption
+    panel.text(0, 1.025, caption, transform=panel.transAxes, fontsize=9, color=MUTED)
     panel.legend(frameon=False, fontsize=9, handlelength=2.8)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
@@ -36,14 +37,6 @@ STYLE: dict[str, Any] = {
 }
 
 
-@dataclass(frozen=True)
-class Picture:
-    """A figure as it is stored: the bytes of its SVG and of its PNG."""
-
-    svg: bytes
-    png: bytes
-
-
 @contextmanager
 def style() -> Iterator[None]:
     """Draw with the report's look, whatever the user's own settings are."""
@@ -53,9 +46,24 @@ def style() -> Iterator[None]:
         yield
 
 
-def save(figure: "Figure") -> Picture:
-    """The bytes of a figure, without dates and version names, so that equal figures are equal files."""
-    svg, png = BytesIO(), BytesIO()
-    figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
-    figure.savefig(png, format="png", dpi=160, metadata={"Software": None})
-    return Picture(svg.getvalue(), png.getvalue())
+@dataclass(frozen=True)
+class Picture:
+    """A figure as files, without dates and version names, so that equal figures are equal files."""
+
+    figure: "Figure"
+
+    @cached_property
+    def svg(self) -> bytes:
+        """The bytes of its SVG."""
+        return self._save(format="svg", metadata={"Date": None, "Creator": None})
+
+    @cached_property
+    def png(self) -> bytes:
+        """The bytes of its PNG."""
+        return self._save(format="png", dpi=160, metadata={"Software": None})
+
+    def _save(self, **options: Any) -> bytes:
+        content = BytesIO()
+        with style():
+            self.figure.savefig(content, **options)
+        return content.getvalue()

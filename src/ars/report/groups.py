@@ -90,9 +90,9 @@ class Section:
 
 def make_sections(runs: Iterable[Run]) -> list[Section]:
     """Sort runs into sections by benchmark, size, threat, bound, grid and noise level, and into groups by method."""
-    ordered = sorted(runs, key=lambda run: (_section_key(run), _method_rank(run.method), run.seed))
+    ordered = sorted(runs, key=lambda run: (_section_key(run), method_rank(run.method), run.seed))
     return [
-        Section(tuple(_make_group(tuple(group)) for _, group in groupby(section, key=lambda run: run.method)))
+        Section(tuple(make_group(tuple(group)) for _, group in groupby(section, key=lambda run: run.method)))
         for _, section in groupby(ordered, key=_section_key)
     ]
 
@@ -102,12 +102,14 @@ def _section_key(run: Run) -> tuple[object, ...]:
     return run.title, settings.dim, run.shape, settings.norm, settings.bound, settings.schedule.radii, run.sigma
 
 
-def _method_rank(method: str) -> tuple[int, str]:
+def method_rank(method: str) -> tuple[int, str]:
+    """Sorts methods in the order of the tables, unknown ones last."""
     known = list(METHOD_NAMES)
     return (known.index(method) if method in known else len(known), method)
 
 
-def _make_group(runs: Sequence[Run]) -> Group:
+def make_group(runs: Sequence[Run]) -> Group:
+    """The seeds of one method, in their order; refuses a seed twice and runs that were certified differently."""
     first = runs[0]
     for run in runs[1:]:
         differing = difference(first.settings, replace(run.settings, seed=first.settings.seed))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ars.report.errors import ReportError
-from ars.report.figures import BAD, GOOD, INK, MUTED, Picture, save, style
+from ars.report.figures import BAD, GOOD, INK, MUTED, Picture, style
 from ars.report.measures import show_radius, unit_name
 from ars.report.results import Run
 
@@ -121,7 +121,7 @@ def draw_pipeline(run: Run, stages: Stages) -> Picture:
                 _short(run.class_names[stages.truth[column]]), fontsize=9.5, fontweight="bold", pad=5
             )
             _write_answer(grid[-1][column], run, stages.index[column])
-        return save(figure)
+        return Picture(figure)
 
 
 def _show(panel: "Axes", image: Images, *, mask: bool) -> None:

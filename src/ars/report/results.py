@@ -12,8 +12,9 @@ from ars.certification.bounds import BOUNDS, Bound
 from ars.certification.certificate import Certificate
 from ars.certification.records import Record, RecordError
 from ars.certification.schedule import Schedule
-from ars.certification.shards import Merged, merge
+from ars.certification.shards import Merged
 from ars.report.errors import ReportError
+from ars.report.packed import read_certification
 from ars.theory import Norm
 
 INPUT_DEPENDENT = {"sukenik"}  # methods whose noise level differs from image to image
@@ -94,8 +95,8 @@ def _load_run(path: Path, run_name: str, *, certification: str, partial: bool) -
     folder = path / "certify" / certification
     if not path.is_dir():
         raise ReportError(f"{path} is not a run folder")
-    recipe = _read_mapping(path / "recipe.yaml", yaml.safe_load)
-    benchmark = _read_mapping(path / "benchmark.json", json.loads)
+    recipe = read_mapping(path / "recipe.yaml", yaml.safe_load)
+    benchmark = read_mapping(path / "benchmark.json", json.loads)
     method = str(recipe.get("method"))
     merged = _load_records(folder, method, partial=partial)
     records = merged.records
@@ -123,7 +124,8 @@ def _load_run(path: Path, run_name: str, *, certification: str, partial: bool) -
     return run
 
 
-def _read_mapping(path: Path, parse: Callable[[str], Any]) -> dict[str, Any]:
+def read_mapping(path: Path, parse: Callable[[str], Any]) -> dict[str, Any]:
+    """The mapping that a file of a run folder holds; whatever is wrong with it in one sentence."""
     try:
         content = parse(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -138,13 +140,13 @@ def _read_mapping(path: Path, parse: Callable[[str], Any]) -> dict[str, Any]:
 def _load_environment(path: Path) -> dict[str, str]:
     if not path.exists():
         return {}
-    content = _read_mapping(path, json.loads)
+    content = read_mapping(path, json.loads)
     return {str(key): value if isinstance(value, str) else json.dumps(value) for key, value in content.items()}
 
 
 def _load_records(folder: Path, method: str, *, partial: bool) -> Merged:
     try:
-        merged = merge(folder, partial=partial)
+        merged = read_certification(folder, partial=partial)
     except RecordError as error:
         raise ReportError(str(error)) from error
     _check_agreement(folder, merged.records, method)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from ars.certification.bounds import Bound
 from ars.report.groups import Group, Section
 from ars.report.measures import (
+    Outcomes,
     Spread,
     abstention_rate,
     average_certified_radius,
@@ -97,7 +98,7 @@ def _make_blocks(section: Section, radii: tuple[float, ...]) -> tuple[Block, ...
             bound=bound,
             headline=bound == section.first.settings.bound,
             radii=radii,
-            rows=tuple(_make_row(group, bound, radii) for group in section.groups if group.has(bound)),
+            rows=tuple(make_row(group, bound, radii) for group in section.groups if group.has(bound)),
         )
         for bound in section.bounds
     )
@@ -116,7 +117,8 @@ def _columns(section: Section, free: Sequence[Section]) -> tuple[float, ...]:
     return tuple(in_units(radius, norm) for radius in grid if radius > 0) if grid else _radii(free, norm)
 
 
-def _make_row(group: Group, bound: Bound, radii: Sequence[float]) -> Row:
+def make_row(group: Group, bound: Bound, radii: Sequence[float]) -> Row:
+    """Measure a group under a bound; a measure that its certification did not decide has no values."""
     answers = group.outcomes(bound)
     scale = unit_scale(group.settings.norm)
     grid = group.settings.schedule.radii
@@ -125,12 +127,18 @@ def _make_row(group: Group, bound: Bound, radii: Sequence[float]) -> Row:
         group=group,
         bound=bound,
         standard=Spread(tuple(map(standard_accuracy, answers)) if at_zero else ()),
-        certified=tuple(Spread(tuple(certified_accuracy(one, r / scale) for one in answers)) for r in radii),
+        certified=tuple(certified_at(answers, r / scale) for r in radii),
         average_radius=Spread(() if grid else tuple(map(average_certified_radius, answers))),
         abstentions=Spread(tuple(map(abstention_rate, answers)) if at_zero else ()),
         draws=Spread(tuple(_mean(record.certificate.n_estimate for record in run.records) for run in group.runs)),
         seconds=Spread(tuple(_mean(record.seconds for record in run.records) for run in group.runs)),
     )
+
+
+def certified_at(answers: Sequence[Outcomes], radius: float) -> Spread:
+    """The certified accuracy of every seed at a radius in pixel units; no values where it was not decided."""
+    decided = all(one.decided(radius) is not None for one in answers)
+    return Spread(tuple(certified_accuracy(one, radius) for one in answers) if decided else ())
 
 
 def _mean(values: Iterable[float]) -> float:

@@ -42,7 +42,7 @@ def write_report(runs: Sequence[Path], out: Path, *, name: str = "test", partial
     for run_name, pipeline in pipelines.items():
         contents[f"pipeline-{run_name}.svg"] = pipeline.picture.svg
         contents[f"pipeline-{run_name}.png"] = pipeline.picture.png
-    return Report(table, _write_all(out, contents))
+    return Report(table, write_all(out, contents))
 
 
 def _make_pipeline(run: Run) -> Pipeline:
@@ -50,9 +50,10 @@ def _make_pipeline(run: Run) -> Pipeline:
     return Pipeline(run, stages, draw_pipeline(run, stages))
 
 
-def _write_all(out: Path, contents: Mapping[str, bytes]) -> tuple[Path, ...]:
-    out.mkdir(parents=True, exist_ok=True)
+def write_all(out: Path, contents: Mapping[str, bytes]) -> tuple[Path, ...]:
+    """Write files by their path below out, each as a whole."""
     for name, content in contents.items():
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
         _write_whole(out / name, content)
     return tuple(out / name for name in contents)
 

@@ -1,0 +1,87 @@
+"""Standard accuracy against the image's side k at one noise level, beside the published means."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ars.report.archive.entries import Entry
+from ars.report.curves import LINES
+from ars.report.figures import MUTED, Picture, style
+from ars.report.groups import method_name, method_rank
+from ars.report.measures import Spread
+from ars.report.published import published_standard_accuracy, recipe_method
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+ASIDE = 0.9
+"""How far methods stand beside each other on the axis of k, so that no marker hides another."""
+
+
+@dataclass(frozen=True)
+class Trend:
+    """A method's standard accuracy in percent at every k: ours with the spread over seeds, and the paper's mean."""
+
+    method: str
+    ours: dict[int, Spread]
+    paper: dict[int, float]
+
+    @property
+    def label(self) -> str:
+        """The method's name for a reader."""
+        return method_name(self.method)
+
+
+def make_trends(entries: Sequence[Entry]) -> list[Trend]:
+    """The trends of the entries of one sweep, benchmark and sigma, under Cohen et al.'s bound."""
+    kind, sigma = entries[0].first.kind, entries[0].first.sigma
+    sizes = sorted({entry.first.k for entry in entries})
+    trends = []
+    for method in sorted({entry.first.method for entry in entries}, key=method_rank):
+        mine = [(entry.first.k, entry.certified("cohen", 0.0)) for entry in entries if entry.first.method == method]
+        paper = {
+            k: row.accuracy
+            for k in sizes
+            for row in published_standard_accuracy(kind, k=k, sigma=sigma)
+            if recipe_method(row.method) == method
+        }
+        trends.append(Trend(method, {k: spread for k, spread in mine if spread.values}, paper))
+    return trends
+
+
+def draw_by_size(entries: Sequence[Entry]) -> Picture:
+    """Filled markers are ours, with bars of one standard deviation over seeds; hollow ones are the paper's means."""
+    from matplotlib.figure import Figure
+
+    first, trends = entries[0].first, make_trends(entries)
+    sizes = sorted({entry.first.k for entry in entries})
+    with style():
+        figure = Figure(figsize=(5.7, 4.5), layout="constrained")
+        panel = figure.subplots()
+        for number, trend in enumerate(trends):
+            _draw_trend(panel, trend, aside=ASIDE * (number - (len(trends) - 1) / 2))
+        panel.set_xticks(sizes)
+        panel.set_xlabel("side of the image, k (pixels)")
+        panel.set_ylabel("standard accuracy (%)")
+        panel.set_title(f"{first.benchmark}, σ = {first.sigma:g}", loc="left", fontsize=11, fontweight="bold", pad=20)
+        about = f"recipe {first.sweep}" + ("; hollow: the paper, on other backgrounds" if _any_paper(trends) else "")
+        panel.text(0, 1.025, about, transform=panel.transAxes, fontsize=9, color=MUTED)
+        figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=9, handlelength=2.8)
+        return Picture(figure)
+
+
+def _draw_trend(panel: "Axes", trend: Trend, aside: float) -> None:
+    colour, dashes = LINES.get(trend.method, ("black", "-"))
+    sizes = sorted(trend.ours)
+    means = [100 * trend.ours[k].mean for k in sizes]
+    bars = [100 * (trend.ours[k].std or 0.0) for k in sizes]
+    look: dict[str, Any] = {"color": colour, "linestyle": dashes, "linewidth": 1.9, "marker": "o", "markersize": 5}
+    panel.errorbar([k + aside for k in sizes], means, yerr=bars, capsize=3, label=trend.label, **look)
+    hollow: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 6.5, "markerfacecolor": "white"}
+    edge: dict[str, Any] = {"markeredgecolor": colour, "markeredgewidth": 1.3, "zorder": 1}
+    panel.plot([k + aside for k in trend.paper], list(trend.paper.values()), **hollow, **edge)
+
+
+def _any_paper(trends: Sequence[Trend]) -> bool:
+    return any(trend.paper for trend in trends)

@@ -1,0 +1,133 @@
+"""results/<sweep>/<cell>/ read into frozen objects; what a cell does not have yet is None or not there."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ars.report.errors import ReportError
+from ars.report.packed import PACKED
+from ars.report.results import Run, load_runs, read_mapping
+
+MAIN = "test"
+"""The certification that the tables report, certify/test; others are further subsets of the test images."""
+
+BENCHMARK_NAMES = {
+    "cifar_backgrounds": "CIFAR-10 on backgrounds",
+    "celeba": "CelebA",
+    "imagenet": "ImageNet",
+    "digits": "Digits on photographs",
+}
+
+
+@dataclass(frozen=True)
+class Vote:
+    """The plain vote on the whole test set, without certification: accuracy and its standard error as fractions."""
+
+    images: int
+    draws: int
+    accuracy: float
+    standard_error: float
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One training of a sweep, and all that was measured on it."""
+
+    path: Path
+    sweep: str
+    method: str
+    sigma: float
+    seed: int
+    kind: str
+    title: str
+    k: int
+    runs: dict[str, Run]
+    """Its certifications by name."""
+    vote: Vote | None
+    seconds: dict[str, float]
+    """How long the parts took, by the names of timing.json: train_seconds, certify_seconds, vote_seconds."""
+    environment: dict[str, str]
+
+    @property
+    def name(self) -> str:
+        """The cell's folder from results/ on."""
+        return f"{self.sweep}/{self.path.name}"
+
+    @property
+    def recipe(self) -> str:
+        """Its recipe's path from results/ on."""
+        return f"{self.name}/recipe.yaml"
+
+    @property
+    def benchmark(self) -> str:
+        """The benchmark's name for a reader, the same at every size."""
+        return BENCHMARK_NAMES.get(self.kind, self.title)
+
+    @property
+    def inputs(self) -> str:
+        """What the images are, as recorded, and what they are not."""
+        return f"{self.title} (not BG-20k)" if self.kind == "cifar_backgrounds" and self.k > 32 else self.title
+
+    @property
+    def masks(self) -> Path | None:
+        """The file with its masks, where it has one."""
+        path = self.path / "masks.npz"
+        return path if path.exists() else None
+
+    @property
+    def sources(self) -> tuple[Path, ...]:
+        """The files that its numbers come from."""
+        fixed = ("recipe.yaml", "benchmark.json", "environment.json", "timing.json", "vote.json")
+        parts = (self.path / "certify" / name / file for name in self.runs for file in ("settings.json", PACKED))
+        return tuple(path for path in (*(self.path / name for name in fixed), *parts) if path.exists())
+
+
+def load_cells(root: Path) -> list[Cell]:
+    """Every cell of every sweep that has begun; refuses a folder without any."""
+    begun = sorted(path.parent for path in root.glob("*/*/recipe.yaml") if (path.parent / "benchmark.json").exists())
+    if not begun:
+        raise ReportError(f"{root} holds no results yet; run a sweep into {root / 'NAME'} first")
+    return [_load_cell(path) for path in begun]
+
+
+def _load_cell(path: Path) -> Cell:
+    recipe = read_mapping(path / "recipe.yaml", yaml.safe_load)
+    benchmark = read_mapping(path / "benchmark.json", json.loads)
+    timing, environment = (_optional(path / name) or {} for name in ("timing.json", "environment.json"))
+    vote = _optional(path / "vote.json")
+    names = sorted(file.parent.name for file in path.glob(f"certify/*/{PACKED}"))
+    try:
+        return Cell(
+            path=path,
+            sweep=path.parent.name,
+            method=str(recipe["method"]),
+            sigma=float(recipe["sigma"]),
+            seed=int(recipe["seed"]),
+            kind=str(recipe["data"]["kind"]),
+            title=str(benchmark["title"]),
+            k=int(benchmark["shape"][-1]),
+            runs={name: load_runs([path], name=name, partial=True)[0] for name in names},
+            vote=None if vote is None else _vote(vote),
+            seconds={str(name): float(value) for name, value in timing.items() if value is not None},
+            environment={str(name): str(value) for name, value in environment.items()},
+        )
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        if isinstance(error, ReportError):
+            raise
+        raise ReportError(f"a file of {path} lacks or garbles a field: {error!r}; copy the cell again") from error
+
+
+def _vote(content: dict[str, Any]) -> Vote:
+    return Vote(
+        images=int(content["images"]),
+        draws=int(content["draws"]),
+        accuracy=float(content["accuracy"]),
+        standard_error=float(content["standard_error"]),
+    )
+
+
+def _optional(path: Path) -> dict[str, Any] | None:
+    return read_mapping(path, json.loads) if path.exists() else None

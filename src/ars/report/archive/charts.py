@@ -1,0 +1,104 @@
+"""Charts for the page: coordinates only; the template draws them in the reader's own colours."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ars.report.archive.by_size import Trend
+from ars.report.curves import accuracy_curves, largest_radius
+from ars.report.measures import unit_scale
+from ars.report.table import Block
+
+WIDTH, HEIGHT = 400, 280
+LEFT, RIGHT, TOP, BOTTOM = 40, 392, 10, 238
+STEPS = 176
+
+
+@dataclass(frozen=True)
+class Series:
+    """A method's line, the band of one standard deviation around it, or points with bars."""
+
+    method: str
+    label: str
+    line: str
+    band: str = ""
+    points: tuple[tuple[int, int, int, int], ...] = ()
+    """x, y and the ends of the bar."""
+    hollow: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Lines in a frame; ticks are places with texts."""
+
+    series: tuple[Series, ...]
+    x_ticks: tuple[tuple[int, str], ...]
+    y_ticks: tuple[tuple[int, str], ...]
+    x_label: str
+
+
+def curve_chart(block: Block) -> Chart:
+    """Certified accuracy against the radius."""
+    scale, limit = unit_scale(block.norm), largest_radius([block])
+    radii = np.linspace(0, limit, STEPS + 1)
+    x = np.round(np.linspace(LEFT, RIGHT, STEPS + 1)).astype(int)
+    series = []
+    for row in block.rows:
+        curves = accuracy_curves(row.group.outcomes(block.bound), radii)
+        mean = curves.mean(axis=0)
+        spread = curves.std(axis=0, ddof=1) if len(curves) > 1 else np.zeros_like(mean)
+        band = _band(x, _heights(mean - spread), _heights(mean + spread)) if len(curves) > 1 else ""
+        line = f"M{x[0]} {_heights(mean)[0]}{_steps(x, _heights(mean))}"
+        series.append(Series(row.group.method, row.group.label, line, band))
+    unit = "in 1/255 of the pixel range" if block.norm == "linf" else "pixel range 1"
+    return Chart(tuple(series), _x_ticks(limit * scale), _percent_ticks(), f"radius ({unit})")
+
+
+def trend_chart(trends: Sequence[Trend]) -> Chart:
+    """Standard accuracy against the side of the image."""
+    sizes = sorted({k for trend in trends for k in (*trend.ours, *trend.paper)})
+    span = max(sizes[-1] - sizes[0], 1)
+    at = {k: round(LEFT + 16 + (RIGHT - LEFT - 32) * (k - sizes[0]) / span) for k in sizes}
+    series = []
+    for number, trend in enumerate(trends):
+        aside = round(5 * (number - (len(trends) - 1) / 2))
+        points = []
+        for k in sorted(trend.ours):
+            mean, std = trend.ours[k].mean, trend.ours[k].std or 0.0
+            y, low, high = _heights(np.array([mean, mean - std, mean + std])).tolist()
+            points.append((at[k] + aside, y, low, high))
+        line = "M" + "L".join(f"{x} {y}" for x, y, *_ in points) if points else ""
+        paper = [(at[k] + aside, int(_heights(np.array([value / 100]))[0])) for k, value in trend.paper.items()]
+        series.append(Series(trend.method, trend.label, line, points=tuple(points), hollow=tuple(paper)))
+    ticks = tuple((x, str(k)) for k, x in at.items())
+    return Chart(tuple(series), ticks, _percent_ticks(), "side of the image, k (pixels)")
+
+
+def _heights(fractions: NDArray[np.float64]) -> NDArray[np.int64]:
+    heights: NDArray[np.int64] = np.round(BOTTOM - (BOTTOM - TOP) * fractions.clip(0, 1)).astype(np.int64)
+    return heights
+
+
+def _steps(x: NDArray[np.int64], y: NDArray[np.int64]) -> str:
+    """The step curve from the first point on, that holds each value up to its radius."""
+    turns = [number for number in range(1, len(x)) if y[number] != y[number - 1]]
+    return "".join(f"H{x[number - 1]}V{y[number]}" for number in turns) + f"H{x[-1]}"
+
+
+def _band(x: NDArray[np.int64], low: NDArray[np.int64], high: NDArray[np.int64]) -> str:
+    turns = [number for number in range(len(x) - 1, 0, -1) if low[number] != low[number - 1]]
+    back = "".join(f"H{x[number - 1]}V{low[number - 1]}" for number in turns) + f"H{x[0]}"
+    return f"M{x[0]} {high[0]}{_steps(x, high)}V{low[-1]}{back}Z"
+
+
+def _x_ticks(limit: float) -> tuple[tuple[int, str], ...]:
+    from matplotlib.ticker import MaxNLocator
+
+    ticks = [float(tick) for tick in MaxNLocator(5).tick_values(0, limit) if 0 <= tick <= limit]
+    return tuple((round(LEFT + (RIGHT - LEFT) * tick / limit), f"{tick:g}") for tick in ticks)
+
+
+def _percent_ticks() -> tuple[tuple[int, str], ...]:
+    return tuple((round(BOTTOM - (BOTTOM - TOP) * value / 100), str(value)) for value in range(0, 101, 20))

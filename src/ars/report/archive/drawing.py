@@ -1,0 +1,58 @@
+"""All figures of the results, each with the files that it was made from."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+from ars.report.archive.by_size import draw_by_size
+from ars.report.archive.entries import Entry, View
+from ars.report.archive.masks import draw_masks, load_masks
+from ars.report.curves import draw_curves
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A figure by its file name, and its sources."""
+
+    name: str
+    svg: bytes
+    sources: tuple[Path, ...]
+
+
+def draw_all(views: Sequence[View]) -> Iterator[Drawn]:
+    """Curves of every setting and bound, accuracy against k of every noise level, masks of every noise level."""
+    for view in views:
+        for block in view.blocks:
+            suffix = "" if block.headline else "-class-bounds"
+            picture = draw_curves([[block]], origin=_origin(view))
+            yield Drawn(f"curves-{view.name}{suffix}.svg", picture.svg, view.sources)
+    for levels in at_one_sigma(views):
+        yield from _across_sizes(levels)
+
+
+def at_one_sigma(views: Sequence[View]) -> list[tuple[View, ...]]:
+    """The views of each sweep and benchmark at each noise level, by k."""
+    ordered = sorted(views, key=lambda view: (*_level(view), view.first.k))
+    return [tuple(group) for _, group in groupby(ordered, key=_level)]
+
+
+def _across_sizes(views: tuple[View, ...]) -> Iterator[Drawn]:
+    first = views[0].first
+    name = f"{first.sweep}-{first.kind}-s{first.sigma:g}.svg"
+    entries: list[Entry] = [entry for view in views for entry in view.entries]
+    if len(views) > 1 and any(entry.images for entry in entries):
+        sources = tuple(path for view in views for path in view.sources)
+        yield Drawn(f"accuracy-by-k-{name}", draw_by_size(entries).svg, sources)
+    cells = [cell for view in views if (cell := view.masked)]
+    if cells:
+        sources = tuple(path for cell in cells for path in (cell.path / "masks.npz", cell.path / "recipe.yaml"))
+        yield Drawn(f"masks-{name}", draw_masks([load_masks(cell) for cell in cells]).svg, sources)
+
+
+def _origin(view: View) -> str:
+    return f"recipe {view.first.sweep}" + (", not BG-20k" if view.first.inputs != view.first.title else "")
+
+
+def _level(view: View) -> tuple[str, str, float]:
+    return view.first.sweep, view.first.kind, view.first.sigma

@@ -1,0 +1,163 @@
+"""Cells that belong together: the seeds of a method form an entry, the methods at one setting a view."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from pathlib import Path
+
+from ars.certification.bounds import Bound
+from ars.report.archive.cells import MAIN, Cell
+from ars.report.groups import Group, make_group, make_sections, method_name, method_rank
+from ars.report.measures import Outcomes, Spread
+from ars.report.table import Block, certified_at, make_row, make_table
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The seeds of one method at one k and sigma of one sweep."""
+
+    cells: tuple[Cell, ...]
+
+    @property
+    def first(self) -> Cell:
+        """A cell that speaks for what all have in common."""
+        return self.cells[0]
+
+    @property
+    def label(self) -> str:
+        """The method's name for a reader."""
+        return method_name(self.first.method)
+
+    @property
+    def sources(self) -> tuple[Path, ...]:
+        """The files that its numbers come from."""
+        return tuple(path for cell in self.cells for path in cell.sources)
+
+    @property
+    def seeds(self) -> str:
+        """How many seeds there are; how many of them were certified, where not all were."""
+        certified = sum(MAIN in cell.runs for cell in self.cells)
+        return f"{len(self.cells)}" if certified == len(self.cells) else f"{certified} of {len(self.cells)}"
+
+    def group(self, name: str = MAIN) -> Group | None:
+        """The seeds that were certified under this name; None where none was."""
+        runs = [cell.runs[name] for cell in self.cells if name in cell.runs]
+        return make_group(runs) if runs else None
+
+    @cached_property
+    def bounds(self) -> tuple[Bound, ...]:
+        """The bounds under which all of its records carry a radius."""
+        group = self.group()
+        return () if group is None else tuple(bound for bound in group.runs[0].bounds if group.has(bound))
+
+    def outcomes(self, bound: Bound, name: str = MAIN) -> list[Outcomes]:
+        """The answers of every certified seed; none where the bound was not recorded."""
+        group = self.group(name)
+        return [] if group is None or not group.has(bound) else group.outcomes(bound)
+
+    def certified(self, bound: Bound, radius: float, name: str = MAIN) -> Spread:
+        """The certified accuracy at a radius in pixel units; at 0, the standard accuracy."""
+        answers = self.outcomes(bound, name)
+        return certified_at(answers, radius) if answers else Spread(())
+
+    def average_radius(self, bound: Bound) -> Spread:
+        """The average certified radius in pixel units."""
+        return self._row(bound, "average_radius")
+
+    def abstentions(self, bound: Bound) -> Spread:
+        """The share of images without an answer."""
+        return self._row(bound, "abstentions")
+
+    def draw_seconds(self) -> Spread:
+        """Seconds that the certification of an image took, on average."""
+        return self._row(self.bounds[0], "seconds") if self.bounds else Spread(())
+
+    def _row(self, bound: Bound, measure: str) -> Spread:
+        group = self.group()
+        if group is None or not group.has(bound):
+            return Spread(())
+        spread: Spread = getattr(make_row(group, bound, ()), measure)
+        return spread
+
+    @property
+    def images(self) -> int | None:
+        """How many images were certified; the least where the seeds differ."""
+        group = self.group()
+        return None if group is None else min(len(run.records) for run in group.runs)
+
+    @property
+    def missing(self) -> int:
+        """Images that are still to be certified, over all seeds."""
+        group = self.group()
+        return 0 if group is None else sum(run.missing for run in group.runs)
+
+    @property
+    def votes(self) -> Spread:
+        """The vote's accuracy on the whole test set."""
+        return Spread(tuple(cell.vote.accuracy for cell in self.cells if cell.vote))
+
+    @property
+    def vote_error(self) -> Spread:
+        """The standard error of one seed's vote accuracy, from the number of test images."""
+        return Spread(tuple(cell.vote.standard_error for cell in self.cells if cell.vote))
+
+    @property
+    def train_minutes(self) -> Spread:
+        """Minutes of training of a seed."""
+        seconds = (cell.seconds.get("train_seconds") for cell in self.cells)
+        return Spread(tuple(value / 60 for value in seconds if value is not None))
+
+
+@dataclass(frozen=True)
+class View:
+    """All methods of one sweep at one k and sigma."""
+
+    entries: tuple[Entry, ...]
+
+    @property
+    def first(self) -> Cell:
+        """A cell that speaks for what all have in common."""
+        return self.entries[0].first
+
+    @property
+    def name(self) -> str:
+        """The view's name in files and links."""
+        return f"{self.first.sweep}-{self.first.kind}-k{self.first.k}-s{self.first.sigma:g}"
+
+    @property
+    def sources(self) -> tuple[Path, ...]:
+        """The files that its numbers come from."""
+        return tuple(path for entry in self.entries for path in entry.sources)
+
+    @cached_property
+    def blocks(self) -> tuple[Block, ...]:
+        """The measures of the certified methods, a block a bound; the chosen bound first."""
+        groups = [group for entry in self.entries if (group := entry.group())]
+        return make_table(make_sections(run for group in groups for run in group.runs)).blocks if groups else ()
+
+    @property
+    def masked(self) -> Cell | None:
+        """The first seed of ARS with masks, else the first cell of any method that has some."""
+        having = [cell for entry in self.entries for cell in entry.cells if cell.masks]
+        return next((cell for cell in having if cell.method == "adaptive"), having[0] if having else None)
+
+
+def make_entries(cells: Iterable[Cell]) -> list[Entry]:
+    """Sort cells by benchmark, size, noise, sweep and method."""
+    ordered = sorted(cells, key=lambda cell: (*_entry_key(cell), cell.seed))
+    return [Entry(tuple(group)) for _, group in groupby(ordered, key=_entry_key)]
+
+
+def make_views(entries: Sequence[Entry]) -> list[View]:
+    """The entries of each sweep and setting."""
+    ordered = sorted(entries, key=lambda entry: (entry.first.sweep, _entry_key(entry.first)))
+    return [View(tuple(group)) for _, group in groupby(ordered, key=lambda entry: _view_key(entry.first))]
+
+
+def _view_key(cell: Cell) -> tuple[object, ...]:
+    return cell.sweep, cell.kind, cell.k, cell.sigma
+
+
+def _entry_key(cell: Cell) -> tuple[object, ...]:
+    return cell.kind, cell.k, cell.sigma, cell.sweep, method_rank(cell.method)

@@ -1,0 +1,150 @@
+"""The results page: one HTML file with style, script, charts and masks in it, that fetches nothing."""
+
+import base64
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from itertools import groupby
+
+from jinja2 import Environment, StrictUndefined
+
+from ars.report.archive import charts
+from ars.report.archive.by_size import make_trends
+from ars.report.archive.cells import Cell
+from ars.report.archive.drawing import at_one_sigma
+from ars.report.archive.entries import Entry, View
+from ars.report.archive.masks import MOST, Masks, load_masks
+from ars.report.archive.notes import BACKGROUNDS
+from ars.report.archive.settings import images_text, published_text, setting_of
+from ars.report.archive.sheet import DASH, Sheet, percent, radius_255, scaled
+from ars.report.measures import unit_name
+from ars.report.table import BOUND_NAMES, Block
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A mask as a picture, with the outline of its object in percent of the side."""
+
+    index: int
+    source: str
+    outline: str
+
+
+@dataclass(frozen=True)
+class Level:
+    """Accuracy against k of one sweep and benchmark at one noise level."""
+
+    first: Cell
+    chart: charts.Chart
+    paper: bool
+
+
+def make_results_page(views: Sequence[View], sheets: Sequence[Sheet], figures: Sequence[str]) -> str:
+    """The whole page; sheets and figures are linked by their names."""
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
+    )
+    environment.globals.update(
+        headers=headers,
+        cells=cells,
+        chart=charts.curve_chart,
+        masks=_masks,
+        marks=_marks,
+        bound_names=BOUND_NAMES,
+        box=charts,
+    )
+    template = environment.from_string(_read("page.html.j2"))
+    return template.render(
+        views=views, choices=choices(views), levels=_levels(views), sheets=sheets, figures=figures,
+        runs=next(sheet for sheet in sheets if sheet.name == "runs"), dash=DASH, cells_text=_summary(views),
+        bounds=list(dict.fromkeys(block.bound for view in views for block in view.blocks)) or ["cohen"],
+        backgrounds=BACKGROUNDS.replace("**", "") if _on_backgrounds(views) else "",
+        style=_read("page.css"), script=_read("page.js"),
+    )  # fmt: skip
+
+
+def choices(views: Sequence[View]) -> list[tuple[str, str, list[tuple[str, str]]]]:
+    """The controls: a name for the URL, a legend, and the values with their texts."""
+    first = [view.first for view in views]
+    benchmarks = sorted({(cell.kind, cell.benchmark) for cell in first})
+    return [
+        ("benchmark", "Benchmark", benchmarks),
+        ("recipe", "Recipe", [(name, name) for name in sorted({cell.sweep for cell in first})]),
+        ("k", "Side of the image, k", [(str(k), str(k)) for k in sorted({cell.k for cell in first})]),
+        ("sigma", "Noise, σ", [(f"{s:g}", f"{s:g}") for s in sorted({cell.sigma for cell in first})]),
+    ]
+
+
+def headers(block: Block) -> list[str]:
+    """The column names of a view's table."""
+    unit = unit_name(block.norm)
+    certified = [f"≥ {radius:g}{unit}" for radius in block.radii]
+    average = "average radius" + (f" ({unit})" if unit else "")
+    costs = ["vote, all test images", "s / image", "training min", "images"]
+    return ["standard", "paper", *certified, average, "abstained", *costs]
+
+
+def cells(entry: Entry, block: Block) -> list[str]:
+    """The texts of an entry's row; a dash for what is not there."""
+    scale = 255 if block.norm == "linf" else 1
+    certified = [percent(entry.certified(block.bound, radius / scale)) for radius in (0.0, *block.radii)]
+    error = percent(entry.vote_error)
+    vote = f"{percent(entry.votes)} ± {error.mean:.1f}" if error else None
+    average = radius_255(entry.average_radius(block.bound))
+    abstained = percent(entry.abstentions(block.bound))
+    costs = (scaled(entry.draw_seconds(), decimals=2), scaled(entry.train_minutes))
+    values = (*certified, average, abstained, vote, *costs, images_text(entry))
+    paper = published_text(entry.first.kind, setting_of(entry)) or DASH
+    standard, *others = (DASH if value is None else str(value) for value in values)
+    return [standard, paper, *others]
+
+
+def _marks(view: View) -> str:
+    """The paper's numbers of a view, for the marks that need a note."""
+    return " ".join(published_text(entry.first.kind, setting_of(entry)) or "" for entry in view.entries)
+
+
+def _levels(views: Sequence[View]) -> list[Level]:
+    levels = []
+    for group in at_one_sigma(views):
+        trends = make_trends([entry for view in group for entry in view.entries])
+        if len(group) > 1 and any(trend.ours for trend in trends):
+            paper = any(trend.paper for trend in trends)
+            levels.append(Level(group[0].first, charts.trend_chart(trends), paper))
+    return levels
+
+
+def _masks(view: View) -> list[Shown]:
+    if view.masked is None:
+        return []
+    masks = load_masks(view.masked)
+    return [_show(masks, number) for number in range(min(MOST, len(masks.masks)))]
+
+
+def _show(masks: Masks, number: int) -> Shown:
+    from PIL import Image
+
+    picture = io.BytesIO()
+    Image.fromarray(masks.masks[number]).save(picture, format="PNG", optimize=True)
+    source = f"data:image/png;base64,{base64.b64encode(picture.getvalue()).decode()}"
+    top, left, height, width = (f"{100 * int(side) / masks.cell.k:.4g}%" for side in masks.boxes[number])
+    return Shown(int(masks.indices[number]), source, f"top:{top};left:{left};height:{height};width:{width}")
+
+
+def _summary(views: Sequence[View]) -> str:
+    """How much was run, on what, in one sentence."""
+    every = [cell for view in views for entry in view.entries for cell in entry.cells]
+    devices = sorted({cell.environment["device"] for cell in every if "device" in cell.environment})
+    hours = sum(sum(cell.seconds.values()) for cell in every) / 3600
+    certified, voted = sum(bool(cell.runs) for cell in every), sum(cell.vote is not None for cell in every)
+    done = f"{len(every)} trainings, of which {certified} were certified and {voted} voted on the whole test set"
+    return f"{done}; {hours:.1f} hours as timed{' on ' + ', '.join(devices) if devices else ''}."
+
+
+def _on_backgrounds(views: Sequence[View]) -> bool:
+    return any(kind == "cifar_backgrounds" for kind, _ in groupby(views, key=lambda view: view.first.kind))
+
+
+def _read(name: str) -> str:
+    return (files("ars.report.archive") / name).read_text(encoding="utf-8")

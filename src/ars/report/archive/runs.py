@@ -1,0 +1,65 @@
+"""What was run on what, and how long it took: a line a sweep, benchmark, size and method."""
+
+import math
+from collections.abc import Sequence
+from itertools import groupby
+
+from ars.report.archive.cells import Cell
+from ars.report.archive.entries import Entry
+from ars.report.archive.sheet import Column, Line, Number, Sheet
+from ars.report.groups import method_name, method_rank
+
+PARTS = ("train_seconds", "certify_seconds", "vote_seconds")
+
+
+def what_was_run(entries: Sequence[Entry]) -> Sheet:
+    """The trainings and certifications that are here, the devices and the hours."""
+    cells = sorted((cell for entry in entries for cell in entry.cells), key=_key)
+    lines = [_line(tuple(group)) for _, group in groupby(cells, key=_key)]
+    columns = (
+        Column("sweep", "sweep", number=False),
+        Column("benchmark", "benchmark", number=False),
+        Column("k", "k", number=False),
+        Column("method", "method", number=False),
+        Column("σ", "sigmas", number=False),
+        Column("cells", "cells", number=False),
+        Column("certified", "certified", number=False),
+        Column("voted", "voted", number=False),
+        Column("training hours", "training_hours"),
+        Column("certification hours", "certification_hours"),
+        Column("vote hours", "vote_hours"),
+        Column("device", "device", number=False),
+        Column("torch", "torch", number=False),
+    )
+    about = "A cell is one training: a method, k, σ and seed. Hours are summed over the cells, as timed on the device."
+    return Sheet("runs", "What was run, on what, and how long it took", columns, tuple(lines), (about,), tuple(cells))
+
+
+def _line(cells: tuple[Cell, ...]) -> Line:
+    first = cells[0]
+    sigmas = ", ".join(f"{sigma:g}" for sigma in sorted({cell.sigma for cell in cells}))
+    hours = [[cell.seconds[part] / 3600 for cell in cells if part in cell.seconds] for part in PARTS]
+    values = (
+        first.sweep,
+        first.benchmark,
+        first.k,
+        method_name(first.method),
+        sigmas,
+        len(cells),
+        sum(bool(cell.runs) for cell in cells),
+        sum(cell.vote is not None for cell in cells),
+        *(Number(math.fsum(part), decimals=2) if part else None for part in hours),
+        _every(cells, "device"),
+        _every(cells, "torch"),
+    )
+    return Line(values, None)
+
+
+def _every(cells: Sequence[Cell], name: str) -> str | None:
+    """What the cells' environments say of this, joined; None where none says anything."""
+    found = dict.fromkeys(cell.environment[name] for cell in cells if name in cell.environment)
+    return ", ".join(found) or None
+
+
+def _key(cell: Cell) -> tuple[object, ...]:
+    return cell.sweep, cell.kind, cell.k, method_rank(cell.method)

@@ -1,0 +1,168 @@
+"""A table as data, and as Markdown and CSV; equal data give equal bytes."""
+
+import csv
+import io
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ars.report.archive.cells import Cell
+from ars.report.archive.entries import Entry
+from ars.report.measures import Spread, in_units
+from ars.theory.rounding import truncate
+
+DASH = "–"
+"""What was not measured, or not yet."""
+
+
+@dataclass(frozen=True)
+class Number:
+    """A mean and its standard deviation over the seeds; a radius is cut, never rounded up."""
+
+    mean: float
+    std: float | None = None
+    decimals: int = 1
+    cut: bool = False
+
+    def __str__(self) -> str:
+        mean = truncate(self.mean, self.decimals) if self.cut else f"{self.mean:.{self.decimals}f}"
+        return mean + (f" ({self.std:.{self.decimals}f})" if self.std is not None else "")
+
+    @property
+    def in_full(self) -> tuple[str, str]:
+        """Mean and standard deviation for a program, with two more decimals."""
+        decimals = self.decimals + 2
+        mean = truncate(self.mean, decimals) if self.cut else f"{self.mean:.{decimals}f}"
+        return mean, "" if self.std is None else f"{self.std:.{decimals}f}"
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A number of the paper as it is printed there."""
+
+    mean: float
+    std: float | None = None
+    mark: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.mean:.1f}" + (f" ({self.std})" if self.std is not None else "") + self.mark
+
+    @property
+    def in_full(self) -> tuple[str, str]:
+        """Mean and standard deviation for a program."""
+        return f"{self.mean}", "" if self.std is None else f"{self.std}"
+
+
+Value = Number | Printed | str | int | None
+
+
+@dataclass(frozen=True)
+class Column:
+    """A heading for readers, a name for programs; a number's standard deviation is a column of its own for these."""
+
+    heading: str
+    name: str
+    number: bool = True
+
+
+@dataclass(frozen=True)
+class Line:
+    """The values of a row and the entry that ours come from; None where there is only the paper's."""
+
+    values: tuple[Value, ...]
+    entry: Entry | None
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A table with its notes; recipe and inputs stand beside every number of ours."""
+
+    name: str
+    title: str
+    columns: tuple[Column, ...]
+    lines: tuple[Line, ...]
+    notes: tuple[str, ...]
+    cells: tuple[Cell, ...] = ()
+    """The cells of a table that sums over them instead of naming the recipe in every line."""
+
+    @property
+    def sources(self) -> tuple[Path, ...]:
+        """The files that its numbers come from."""
+        cells = [cell for line in self.lines if line.entry for cell in line.entry.cells]
+        return tuple(path for cell in (*cells, *self.cells) for path in cell.sources)
+
+
+def percent(spread: Spread) -> Number | None:
+    """Fractions as percentages; None where nothing was measured."""
+    return scaled(spread, 100)
+
+
+def scaled(spread: Spread, scale: float = 1, decimals: int = 1) -> Number | None:
+    """A measure in another unit; None where nothing was measured."""
+    if not spread.values:
+        return None
+    return Number(scale * spread.mean, None if spread.std is None else scale * spread.std, decimals)
+
+
+def radius_255(spread: Spread) -> Number | None:
+    """Linf radii in 1/255, cut."""
+    if not spread.values:
+        return None
+    std = None if spread.std is None else 255 * spread.std
+    return Number(in_units(spread.mean, "linf"), std, decimals=2, cut=True)
+
+
+def difference(ours: Spread, paper: float | None) -> Number | None:
+    """Ours less the paper's, in points; only where both are there."""
+    return Number(100 * ours.mean - paper) if ours.values and paper is not None else None
+
+
+def to_markdown(sheet: Sheet) -> str:
+    """The table with its notes, as it is read on a code host; links lead to the recipes."""
+    origin = [] if sheet.cells else ["seeds", "recipe", "inputs"]
+    headings = [*(column.heading for column in sheet.columns), *origin]
+    align = [*("---:" if column.number else "---" for column in sheet.columns), *("---" for _ in origin)]
+    rows = [[*map(_show, line.values), *([] if sheet.cells else _origin_links(line.entry))] for line in sheet.lines]
+    table = "\n".join(f"| {' | '.join(cells)} |" for cells in (headings, align, *rows))
+    return "\n\n".join([f"# {sheet.title}", table, *sheet.notes]) + "\n"
+
+
+def to_csv(sheet: Sheet) -> str:
+    """The table for a program: numbers with their standard deviations apart, empty where there is none."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    names = [(column.name, f"{column.name}_std") if column.number else (column.name,) for column in sheet.columns]
+    origin = [] if sheet.cells else ["seeds", "recipe", "recipes", "inputs"]
+    writer.writerow([*(name for pair in names for name in pair), *origin])
+    for line in sheet.lines:
+        cells = [cell for pair in zip(sheet.columns, line.values, strict=True) for cell in _fields(*pair)]
+        writer.writerow([*cells, *([] if sheet.cells else _origin(line.entry))])
+    return text.getvalue()
+
+
+def _show(value: Value) -> str:
+    if isinstance(value, Number) and math.isnan(value.mean):
+        raise ValueError("a measure without values has no number")
+    return DASH if value is None else str(value)
+
+
+def _fields(column: Column, value: Value) -> Sequence[str]:
+    if isinstance(value, Number | Printed):
+        return value.in_full
+    text = "" if value is None else str(value)
+    return (text, "") if column.number else (text,)
+
+
+def _origin(entry: Entry | None) -> list[str]:
+    if entry is None:
+        return ["", "", "", ""]
+    seeds = " ".join(str(cell.seed) for cell in entry.cells)
+    return [seeds, entry.first.sweep, " ".join(cell.recipe for cell in entry.cells), entry.first.inputs]
+
+
+def _origin_links(entry: Entry | None) -> list[str]:
+    if entry is None:
+        return [DASH] * 3
+    links = " ".join(f"[{cell.seed}](../{cell.recipe})" for cell in entry.cells)
+    return [entry.seeds, f"{entry.first.sweep}: {links}", entry.first.inputs]

@@ -1,0 +1,94 @@
+"""results/ rebuilt: from the record files of its cells to tables, figures, the page and the manifest."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ars.certification.bounds import Bound
+from ars.report.archive.cells import Cell, load_cells
+from ars.report.archive.certified import all_measures, quoted_points
+from ars.report.archive.drawing import draw_all
+from ars.report.archive.entries import Entry, make_entries, make_views
+from ars.report.archive.glance import at_a_glance
+from ars.report.archive.manifest import MANIFEST, make_manifest
+from ars.report.archive.page import make_results_page
+from ars.report.archive.runs import what_was_run
+from ars.report.archive.sheet import Sheet, to_csv, to_markdown
+from ars.report.archive.standard import appendix, table_one
+from ars.report.archive.votes import plain_votes, subset_sizes
+from ars.report.writing import write_all
+
+PAGE = "index.html"
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was made: the tables and how many cells and figures there are."""
+
+    sheets: tuple[Sheet, ...]
+    cells: int
+    figures: int
+
+
+def write_results(root: Path, out: Path) -> Written:
+    """Write tables/, figures/, index.html and manifest.json into out, from the cells below root alone.
+
+    All is made before anything is written. Equal cells give equal tables and an equal manifest on every machine, and
+    equal figures and an equal page where matplotlib and Pillow are of the same version. Links are those of out = root.
+    """
+    cells = load_cells(root)
+    entries = make_entries(cells)
+    views = make_views(entries)
+    sheets = make_sheets(entries)
+    figures = list(draw_all(views))
+    page = make_results_page(views, sheets, [figure.name for figure in figures])
+    contents = {PAGE: page.encode()}
+    origins = {PAGE: tuple(path for view in views for path in (*view.sources, *_masks(view.masked)))}
+    for sheet in sheets:
+        for ending, text in (("md", to_markdown(sheet)), ("csv", to_csv(sheet))):
+            contents[f"tables/{sheet.name}.{ending}"] = text.encode()
+            origins[f"tables/{sheet.name}.{ending}"] = sheet.sources
+    for figure in figures:
+        contents[f"figures/{figure.name}"] = figure.svg
+        origins[f"figures/{figure.name}"] = figure.sources
+    contents[MANIFEST] = make_manifest(root, origins).encode()
+    write_all(out, contents)
+    _remove_others(out, contents)
+    return Written(tuple(sheets), len(cells), len(figures))
+
+
+def make_sheets(entries: Sequence[Entry]) -> list[Sheet]:
+    """Every table that has a number of ours to show, those under our class bounds last."""
+    kinds = list(dict.fromkeys(entry.first.kind for entry in entries))
+    on_backgrounds = [entry for entry in entries if entry.first.kind == "cifar_backgrounds"]
+    sweeps = sorted({entry.first.sweep for entry in on_backgrounds})
+    sheets = [
+        what_was_run(entries),
+        *(at_a_glance(entries, sweep) for sweep in sweeps),
+        *_bounded(entries, kinds, "cohen"),
+        *(plain_votes(entries, kind) for kind in kinds),
+        subset_sizes(entries),
+        *_bounded(entries, kinds, "classes"),
+    ]
+    return [sheet for sheet in sheets if sheet.sources]
+
+
+def _bounded(entries: Sequence[Entry], kinds: Sequence[str], bound: Bound) -> list[Sheet]:
+    return [
+        *([table_one(entries, bound)] if "cifar_backgrounds" in kinds else []),
+        *(appendix(entries, kind, bound) for kind in kinds),
+        quoted_points(entries, bound),
+        all_measures(entries, bound),
+    ]
+
+
+def _masks(cell: Cell | None) -> tuple[Path, ...]:
+    return (cell.path / "masks.npz",) if cell else ()
+
+
+def _remove_others(out: Path, contents: Mapping[str, bytes]) -> None:
+    """Remove tables and figures of cells that are no longer there: whatever lies here is traceable to records."""
+    for folder in ("tables", "figures"):
+        for path in (out / folder).glob("*"):
+            if f"{folder}/{path.name}" not in contents:
+                path.unlink()

@@ -1,0 +1,37 @@
+"""Records as they are committed: all shards of a certification in one compressed file beside its settings.json."""
+
+import gzip
+import zlib
+from pathlib import Path
+
+from ars.certification.records import Record, RecordError
+from ars.certification.shards import Merged, merge, name_images, read_manifest
+
+PACKED = "records.jsonl.gz"
+
+
+def read_certification(folder: Path, *, partial: bool = False) -> Merged:
+    """The records of certify/<name>, packed or in shards; refuses what is not complete unless partial is asked for."""
+    path = folder / PACKED
+    if not path.exists():
+        return merge(folder, partial=partial)
+    manifest = read_manifest(folder)
+    if manifest is None:
+        raise RecordError(f"{path} lies there without its settings.json; copy that too")
+    records = sorted(_read(path), key=lambda record: record.certificate.index)
+    indices = [record.certificate.index for record in records]
+    wanted = manifest.layout.indices
+    if not indices or len(set(indices)) < len(indices) or not set(indices) <= set(wanted):
+        raise RecordError(f"{path} must hold images of {wanted} once each, got {name_images(tuple(indices), 1)}")
+    missing = tuple(index for index in wanted if index not in set(indices))
+    if missing and not partial:
+        raise RecordError(f"{path} has {len(indices)} of {len(wanted)} images; take what is there with --partial")
+    return Merged(manifest, tuple(records), missing)
+
+
+def _read(path: Path) -> list[Record]:
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            return [Record.from_json(line) for line in file]
+    except (OSError, EOFError, zlib.error, KeyError, TypeError, ValueError) as error:
+        raise RecordError(f"{path} does not hold certification records ({error}); pack them again") from error

@@ -1,0 +1,84 @@
+import json
+
+import numpy as np
+import pytest
+
+from ars.report.archive.cells import load_cells
+from ars.report.archive.entries import make_entries, make_views
+from ars.report.archive.masks import load_masks
+from ars.report.errors import ReportError
+
+from .conftest import build_cell
+
+
+def test_what_a_cell_does_not_have_is_none(tmp_path):
+    build_cell(tmp_path / "fast", method="cohen", certified=False, voted=False)
+    build_cell(tmp_path / "fast", method="adaptive", masks=2)
+    full, empty = load_cells(tmp_path)
+    assert (full.method, full.k, full.sigma, full.seed, full.sweep) == ("adaptive", 64, 0.5, 0, "fast")
+    assert (len(full.runs["test"].records), full.vote.images, len(load_masks(full).masks)) == (40, 10_000, 2)
+    assert (empty.runs, empty.vote, empty.masks) == ({}, None, None)
+
+
+def test_a_cell_that_has_only_its_recipe_is_not_begun(tmp_path):
+    build_cell(tmp_path / "fast")
+    (build_cell(tmp_path / "fast", seed=1) / "benchmark.json").unlink()
+    assert [cell.seed for cell in load_cells(tmp_path)] == [0]
+
+
+def test_an_empty_folder_says_what_to_do(tmp_path):
+    with pytest.raises(ReportError, match="holds no results yet; run a sweep"):
+        load_cells(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("vote.json", "{}"),
+        ("vote.json", "["),
+        ("timing.json", '{"train_seconds": "soon"}'),
+        ("recipe.yaml", "method: cohen"),
+        ("benchmark.json", '{"title": "x", "class_names": [], "shape": []}'),
+    ],
+)
+def test_a_garbled_file_is_named(tmp_path, file, content):
+    path = build_cell(tmp_path / "fast")
+    (path / file).write_text(content)
+    with pytest.raises(ReportError, match=path.name):
+        load_cells(tmp_path)
+
+
+def test_masks_of_another_size_are_refused(tmp_path):
+    path = build_cell(tmp_path / "fast", masks=2)
+    np.savez(path / "masks.npz", masks=np.zeros((2, 8, 8), np.uint8), indices=np.arange(2), box=np.zeros((2, 4)))
+    with pytest.raises(ReportError, match="does not hold masks"):
+        load_masks(load_cells(tmp_path)[0])
+
+
+def test_recipes_are_never_averaged(results):
+    entries = make_entries(load_cells(results))
+    at = [e for e in entries if (e.first.kind, e.first.k, e.first.sigma) == ("cifar_backgrounds", 64, 0.5)]
+    assert [(entry.first.sweep, entry.label, len(entry.cells)) for entry in at] == [
+        ("fast", "Cohen et al.", 2), ("fast", "static mask", 1), ("fast", "ARS", 2), ("paper", "Cohen et al.", 1),
+    ]  # fmt: skip
+    assert len(make_views(entries)) == 5
+
+
+def test_backgrounds_are_said_to_be_others(tmp_path):
+    build_cell(tmp_path / "fast", k=32)
+    build_cell(tmp_path / "fast", k=48)
+    assert [cell.inputs for cell in load_cells(tmp_path)] == [
+        "CIFAR-10",
+        "CIFAR-10 on scene backgrounds, k = 48 (not BG-20k)",
+    ]
+
+
+def test_seeds_that_are_not_certified_yet_are_counted(tmp_path):
+    build_cell(tmp_path / "fast")
+    build_cell(tmp_path / "fast", seed=1, certified=False)
+    [entry] = make_entries(load_cells(tmp_path))
+    assert entry.seeds == "1 of 2"
+    assert len(entry.certified("cohen", 0.0).values) == 1
+    assert json.loads((entry.cells[1].path / "timing.json").read_text())["train_seconds"] == pytest.approx(
+        60 * entry.train_minutes.values[1]
+    )

@@ -1,0 +1,147 @@
+"""Every number of the tables against one that is computed here, from the JSON lines alone."""
+
+import csv
+import gzip
+import io
+import json
+import re
+import statistics
+from decimal import Decimal
+
+import pytest
+
+from ars.report.archive.cells import load_cells
+from ars.report.archive.certified import ROUND_RADII
+from ars.report.archive.entries import make_entries
+from ars.report.archive.sheet import to_csv, to_markdown
+from ars.report.archive.writing import make_sheets
+
+from .conftest import build_cell
+
+
+@pytest.fixture
+def sheets(results):
+    return {sheet.name: sheet for sheet in make_sheets(make_entries(load_cells(results)))}
+
+
+def rows(sheet, **wanted):
+    found = csv.DictReader(io.StringIO(to_csv(sheet)))
+    return [row for row in found if all(row[name] == value for name, value in wanted.items())]
+
+
+def votes(results, cell):
+    text = gzip.decompress((results / cell / "certify/test/records.jsonl.gz").read_bytes()).decode()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def accuracy(records, bound, radius):
+    right = [it["radii"][bound] for it in records if it["candidate"] == it["truth"] and it["radii"][bound] > 0]
+    return 100 * sum(own >= radius for own in right) / len(records)
+
+
+@pytest.mark.parametrize(("bound", "suffix"), [("cohen", ""), ("classes", "-class-bounds")])
+def test_measures_are_those_of_the_records(results, sheets, bound, suffix):
+    every = rows(sheets[f"measures{suffix}"], k="64", sigma="0.5", method="ARS", recipe="fast")
+    assert len(every) == 1
+    seeds = [votes(results, f"fast/adaptive-k64-s0.5-seed{seed}") for seed in (0, 1)]
+    for name, radius in {"standard": 0, **{f"certified_{r:g}_255": r for r in ROUND_RADII}}.items():
+        values = [accuracy(records, bound, radius / 255) for records in seeds]
+        assert float(every[0][name]) == pytest.approx(statistics.mean(values), abs=1e-3), name
+        assert float(every[0][f"{name}_std"]) == pytest.approx(statistics.stdev(values), abs=1e-3), name
+
+
+def test_radii_are_cut_and_never_rounded_up(results, sheets):
+    [row] = rows(sheets["measures"], k="64", sigma="0.5", method="ARS", recipe="fast")
+    seeds = [votes(results, f"fast/adaptive-k64-s0.5-seed{seed}") for seed in (0, 1)]
+    average = [sum(Decimal(it["radius"]) for it in s if it["label"] == it["truth"]) / len(s) for s in seeds]
+    exact = 255 * sum(average) / 2
+    assert exact - Decimal("1e-4") < Decimal(row["average_radius_255"]) <= exact
+    shown = re.search(r"\| 64 \| 0\.5 \| ARS \|.*", to_markdown(sheets["measures"]))[0].split(" | ")[10]
+    assert exact - Decimal("1e-2") < Decimal(shown.split()[0]) <= exact
+
+
+def test_the_papers_two_values_are_both_shown(sheets):
+    for name in ("table-1", "standard-accuracy-cifar-backgrounds"):
+        [row] = rows(sheets[name], k="64", sigma="0.5", method="ARS", recipe="fast")
+        assert (row["paper_main"], row["paper_appendix"]) == ("69.9", "65.4")
+        assert "| 69.9 (1.2) † | 65.4 (1.8) † |" in to_markdown(sheets[name])
+        assert "differ here; both are shown" in to_markdown(sheets[name])
+    assert "/ 69.9 (1.2) † or 65.4 (1.8) † |" in to_markdown(sheets["table-1-glance-fast"])
+
+
+def test_table_one_has_the_papers_settings_with_dashes_for_what_was_not_run(sheets):
+    table = list(csv.DictReader(io.StringIO(to_csv(sheets["table-1"]))))
+    assert len({(row["k"], row["sigma"], row["method"]) for row in table}) == 60
+    [static] = rows(sheets["table-1"], k="64", sigma="0.5", method="static mask")
+    assert (static["ours"], static["recipe"], static["paper_main"]) == ("", "fast", "62.5")
+    [other] = rows(sheets["table-1"], k="96", sigma="1", method="ARS")
+    assert (other["ours"], other["recipe"], other["paper_main"]) == ("", "", "56.3")
+    assert "| 96 | 1 | ARS | 56.3 (2.3) | 56.3 (2.3) | – | – | – | – | – | – | – |" in to_markdown(sheets["table-1"])
+
+
+def test_the_difference_is_ours_less_the_papers(sheets):
+    [row] = rows(sheets["table-1"], k="32", sigma="0.5", method="Cohen et al.")
+    assert float(row["difference"]) == pytest.approx(float(row["ours"]) - 63.6, abs=1e-3)
+
+
+def test_recipe_and_inputs_stand_beside_every_number(results, sheets):
+    for sheet in sheets.values():
+        if not sheet.cells:
+            for row in rows(sheet):
+                if row.get("ours") or row.get("standard"):
+                    assert row["recipe"]
+                    assert row["inputs"]
+                    assert all((results / path).exists() for path in row["recipes"].split())
+
+
+def test_the_note_on_backgrounds_is_with_every_table_on_backgrounds(sheets):
+    for name, sheet in sheets.items():
+        on_them = "CIFAR" in sheet.title or name.startswith(("table-1", "measures"))
+        assert ("not the paper's BG-20k, which cannot be had" in to_markdown(sheet)) == (
+            on_them and name != "k32-subset-sizes"
+        ), name
+
+
+def test_class_bounds_are_apart_and_say_so(sheets):
+    names = list(sheets)
+    apart = [name for name in names if name.endswith("-class-bounds")]
+    assert names[-len(apart) :] == apart
+    assert len(apart) == 4
+    for name in apart:
+        assert "under our class bounds" in sheets[name].title
+        assert "no comparison with the paper" in to_markdown(sheets[name])
+
+
+def test_quoted_radii_and_imagenets_odd_deviations(tmp_path):
+    build_cell(tmp_path / "faces", kind="celeba", title="CelebA", k=160, method="cohen", images=20)
+    build_cell(tmp_path / "large", kind="imagenet", title="ImageNet", k=224, method="cohen", images=20)
+    sheets = {sheet.name: sheet for sheet in make_sheets(make_entries(load_cells(tmp_path)))}
+    [row] = rows(sheets["quoted-radii"], benchmark="CelebA", sigma="0.5", method="Cohen et al.")
+    assert (row["linf_radius"], row["paper"]) == ("0.004", "45.0")
+    expected = accuracy(votes(tmp_path, "faces/cohen-k160-s0.5-seed0"), "cohen", 0.004)
+    assert float(row["ours"]) == pytest.approx(expected)
+    text = to_markdown(sheets["standard-accuracy-imagenet"])
+    assert "57.2 (0.009)" in text
+    assert "look like fractions" in text
+    [vote] = rows(sheets["vote-imagenet"], sigma="0.5", method="Cohen et al.")
+    assert (vote["paper"], vote["paper_std"], vote["standard_error"]) == ("60.7", "0.5", "0.48")
+
+
+def test_the_subset_sizes_take_the_certification_with_as_many_images(tmp_path):
+    path = build_cell(tmp_path / "fast", k=32, method="adaptive", images=200)
+    other = build_cell(tmp_path / "more", k=32, method="adaptive", images=500, seed=1)
+    (other / "certify/test").rename(path / "certify/five-hundred")
+    [sheet] = [it for it in make_sheets(make_entries(load_cells(tmp_path))) if it.name == "k32-subset-sizes"]
+    found = {row["images"]: row for row in rows(sheet, sigma="0.5", method="ARS")}
+    text = gzip.decompress((path / "certify/five-hundred/records.jsonl.gz").read_bytes()).decode()
+    expected = accuracy([json.loads(line) for line in text.splitlines()], "cohen", 0)
+    assert float(found["500"]["ours"]) == pytest.approx(expected)
+    assert found["200"]["ours"]
+    assert found["10000"]["ours"] == ""
+
+
+def test_what_was_run_sums_the_hours(sheets):
+    [row] = rows(sheets["runs"], sweep="fast", k="64", method="Cohen et al.")
+    assert (row["sigmas"], row["cells"], row["certified"], row["voted"]) == ("0.5, 1", "3", "3", "2")
+    assert float(row["training_hours"]) == pytest.approx(3 * 684.5 / 3600, abs=1e-4)
+    assert (row["device"], row["torch"]) == ("NVIDIA H200", "2.13.0")

@@ -1,0 +1,164 @@
+"""The results folder as a whole: equal bytes, and every output traceable to record files."""
+
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from ars.cli import main
+from ars.report.archive import write_results
+
+from .conftest import build_cell, build_results
+
+COMMITTED = Path(__file__).parents[3] / "results"
+
+
+def files_of(folder):
+    return {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def check_traceable(root, out):
+    """Each table, figure and the page names sources that are there with the digest that the manifest says."""
+    manifest = json.loads((out / "manifest.json").read_text())
+    made = {name for name in files_of(out) if name.startswith(("tables/", "figures/"))} | {"index.html"}
+    assert made == set(manifest["outputs"])
+    for name, sources in manifest["outputs"].items():
+        assert sources, name
+        assert any(source.endswith(("records.jsonl.gz", "masks.npz", "timing.json")) for source in sources), name
+    for source, digest in manifest["sources"].items():
+        assert hashlib.sha256((root / source).read_bytes()).hexdigest() == digest, source
+    assert {source for sources in manifest["outputs"].values() for source in sources} == set(manifest["sources"])
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """A results folder with its outputs in it; tests that change it take a copy."""
+    root = build_results(tmp_path_factory.mktemp("module") / "results")
+    write_results(root, root)
+    return root
+
+
+@pytest.fixture
+def copied(results, tmp_path):
+    return shutil.copytree(results, tmp_path / "elsewhere" / "clone")
+
+
+def test_two_builds_are_equal_byte_by_byte(results, copied, tmp_path):
+    write_results(copied, tmp_path / "two")
+    one, two = files_of(results), files_of(tmp_path / "two")
+    assert len(two) > 20
+    for name in two:
+        assert one[name].read_bytes() == two[name].read_bytes(), name
+
+
+def test_everything_is_traceable_to_records(results):
+    check_traceable(results, results)
+    manifest = json.loads((results / "manifest.json").read_text())
+    name = "figures/curves-fast-cifar_backgrounds-k64-s0.5.svg"
+    cells = {source.split("/")[1] for source in manifest["outputs"][name]}
+    assert cells == {f"{m}-k64-s0.5-seed{s}" for m in ("cohen", "adaptive") for s in (0, 1)} | {
+        "static_mask-k64-s0.5-seed0"
+    }
+
+
+def test_a_changed_record_file_is_noticed(copied):
+    (copied / "fast/adaptive-k64-s0.5-seed0/vote.json").write_text("{}")
+    with pytest.raises(AssertionError, match="adaptive"):
+        check_traceable(copied, copied)
+
+
+def test_figures_of_cells_that_are_gone_go_too(copied):
+    shutil.rmtree(copied / "fast")
+    write_results(copied, copied)
+    assert not [name for name in files_of(copied) if "fast" in name]
+    check_traceable(copied, copied)
+
+
+def test_nothing_of_this_machine_is_written(results):
+    for name, path in files_of(results).items():
+        assert str(results.parent).encode() not in path.read_bytes(), name
+        assert not re.search(rb"20\d\d-\d\d-\d\d", path.read_bytes()), name
+
+
+class References(HTMLParser):
+    def __init__(self, page):
+        super().__init__()
+        self.links, self.fetched = [], []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        for name, value in attributes:
+            if name == "href" and tag == "a":
+                self.links.append(value)
+            elif name in {"src", "href", "srcset", "data", "action", "poster"}:
+                self.fetched.append(value)
+
+
+def test_the_page_holds_all_it_needs_and_its_links_lead_somewhere(results):
+    page = (results / "index.html").read_text(encoding="utf-8")
+    references = References(page)
+    assert all(address.startswith("data:") for address in references.fetched)
+    assert not re.search(r"https?:|@import|url\(", page)
+    assert len(references.links) > 50
+    for link in set(references.links) - {"../docs/figures/masks.png"}:
+        assert (results / link).exists(), link
+
+
+def test_every_number_of_the_page_links_to_its_recipe(results):
+    page = (results / "index.html").read_text(encoding="utf-8")
+    bounds = re.findall(r'<div class="bound.*?</table>', page, flags=re.DOTALL)
+    cells = [cell for block in bounds for cell in re.findall(r"<td>(.*?)</td>", block)]
+    assert len(cells) > 50
+    for cell in cells:
+        assert cell == "–" or re.fullmatch(r'<a tabindex="-1" href="[\w.-]+/[\w.-]+/recipe\.yaml">[^<]+</a>', cell)
+
+
+def test_names_from_files_are_escaped(tmp_path):
+    build_cell(tmp_path / "a", kind="folder", title="<script>alert(1)</script>")
+    write_results(tmp_path, tmp_path)
+    assert "<script>alert" not in (tmp_path / "index.html").read_text(encoding="utf-8")
+
+
+def test_nothing_certified_yet_is_a_page_too(tmp_path):
+    build_cell(tmp_path / "fast", certified=False, voted=False)
+    write_results(tmp_path, tmp_path)
+    assert "Nothing is certified here yet" in (tmp_path / "index.html").read_text(encoding="utf-8")
+
+
+def test_neither_torch_nor_a_gpu_is_needed(tmp_path):
+    build_cell(tmp_path / "fast", masks=1, images=5)
+    arguments = ["results", str(tmp_path), "--out", str(tmp_path / "out")]
+    code = f"import sys; sys.modules['torch'] = None; from ars.cli import main; sys.exit(main({arguments}))"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert (tmp_path / "out" / "index.html").exists()
+
+
+def test_an_empty_folder_is_one_sentence_and_exit_code_2(tmp_path, capsys):
+    assert main(["results", str(tmp_path)]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line == f"ars: {tmp_path} holds no results yet; run a sweep into {tmp_path / 'NAME'} first"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_refused_build_leaves_the_old_one(copied):
+    (copied / "paper/cohen-k64-s0.5-seed0/vote.json").write_bytes(b"cut")
+    before = {name: path.read_bytes() for name, path in files_of(copied).items()}
+    assert main(["results", str(copied)]) == 2
+    assert {name: path.read_bytes() for name, path in files_of(copied).items()} == before
+
+
+@pytest.mark.skipif(not list(COMMITTED.glob("*/*/recipe.yaml")), reason="no results are committed yet")
+def test_the_committed_tables_are_those_of_the_committed_records(tmp_path):
+    write_results(COMMITTED, tmp_path)
+    check_traceable(COMMITTED, COMMITTED)
+    committed, fresh = files_of(COMMITTED), files_of(tmp_path)
+    for name in fresh:
+        assert name in committed, f"run make results: {name} is not committed"
+        if name.startswith("tables/") or name == "manifest.json":
+            assert committed[name].read_bytes() == fresh[name].read_bytes(), f"run make results: {name} differs"
