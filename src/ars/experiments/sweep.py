@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from ars.experiments.recipe import Method, Recipe, RecipeError, read_recipe
+from ars.experiments.recipe import Method, Recipe, RecipeError, read_recipe, recipe_keys
 
 Weights = Literal["float32", "bf16"]
 AXES = {"method": "methods", "data.size": "k", "sigma": "sigma", "seed": "seeds"}
@@ -95,9 +95,13 @@ class SweepFile:
             raise ValueError("groups must name at least one group of cells")
         if Path(self.recipe).is_absolute():
             raise ValueError(f"recipe is relative to the sweep file, got {self.recipe}")
-        for keys in (*self.override.values(), *(group.override for group in self.groups)):
-            for key in keys.keys() & AXES.keys():
+        for method in self.override.keys() - set(get_args(Method)):
+            raise ValueError(f"override is for {', '.join(get_args(Method))}, got {method}")
+        for key in (key for keys in (*self.override.values(), *(it.override for it in self.groups)) for key in keys):
+            if key in AXES:
                 raise ValueError(f"{key} is not overridden but given to groups as {AXES[key]}")
+            if not any(key == own or key.startswith(f"{own}.") for own in recipe_keys(Recipe())):
+                raise ValueError(f"override names {key}, which no recipe has; 'ars train --keys' lists the keys")
 
 
 @dataclass(frozen=True)

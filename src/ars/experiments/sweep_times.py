@@ -63,20 +63,21 @@ def rough_figures(rough: Sequence[Rough]) -> list[Figure]:
 def recorded_figure(cell: Cell, folder: Path) -> Figure:
     """What a finished cell took."""
     records = merge(records_folder(folder, NAME)).records
-    tally = read_tally(folder)
+    seconds, tally = train_seconds(folder), read_tally(folder)
     return Figure(
         cell.recipe.method,
         cell.k,
-        epoch=train_seconds(folder) / cell.recipe.train.epochs,
+        epoch=None if seconds is None else seconds / cell.recipe.train.epochs,
         image=fmean(record.seconds for record in records),
         vote=tally.seconds if tally else None,
         schedule=cell.recipe.certify.schedule,
     )
 
 
-def train_seconds(folder: Path) -> float:
-    """What the training of a run took."""
-    return float(json.loads((folder / TIMING).read_text(encoding="utf-8"))["train_seconds"])
+def train_seconds(folder: Path) -> float | None:
+    """What the training of a run took; None where it was made before that was recorded."""
+    path = folder / TIMING
+    return float(json.loads(path.read_text(encoding="utf-8"))["train_seconds"]) if path.exists() else None
 
 
 def _seconds(cell: Cell, what: What, figures: Sequence[Figure]) -> float | None:
