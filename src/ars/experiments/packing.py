@@ -48,8 +48,9 @@ def pack_cell(cell: Cell, run: Path, target: Path) -> int:
     lines = "".join(record.to_json() + "\n" for record in records)
     content[f"certify/{NAME}/{SETTINGS}"] = (records_folder(run, NAME) / SETTINGS).read_bytes()
     content[f"certify/{NAME}/{RECORDS}"] = gzip.compress(lines.encode(), mtime=0)
-    certify_seconds = round(sum(record.seconds for record in records), 1)
-    timing = {"train_seconds": train_seconds(run), "certify_seconds": certify_seconds}
+    timing = {"certify_seconds": round(sum(record.seconds for record in records), 1)}
+    if (seconds := train_seconds(run)) is not None:
+        timing["train_seconds"] = seconds
     tally = read_tally(run)
     if cell.vote and tally:
         content[VOTE] = tally.to_json()
