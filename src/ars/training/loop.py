@@ -27,10 +27,9 @@ from ars.training.checkpoint import (
     optimizer_tensors,
     save_tensors,
 )
-from ars.training.objective import Objective
 from ars.training.optimizers import make_optimizers, settings_of
 from ars.training.settings import TrainSettings
-from ars.training.stepping import Stepper
+from ars.training.speed import make_stepper
 
 CHECKPOINT, LOG = "checkpoint.safetensors", "train.jsonl"
 VALIDATION_IMAGES = 1000
@@ -79,7 +78,7 @@ class Trainer:
         if self.steps_per_epoch < 1:
             raise ValueError(f"batch_size={settings.batch_size} is above the {benchmark.train_size()} training images")
         self.optimizers = make_optimizers(model, settings)
-        self.stepper = Stepper(Objective(model, precision), self.optimizers)
+        self.stepper = make_stepper(model, self.optimizers, precision, steps=self.steps)
         self.step = 0
         self._seconds, self._began = 0.0, time.monotonic()
         self.totals = torch.zeros(2, device=self.device)  # loss, correct answers since the epoch began
@@ -105,8 +104,9 @@ class Trainer:
     ) -> None:
         """Train to the end; report hears of epochs, tick of steps, stop is asked after each step."""
         saved = time.monotonic()
-        with torch.random.fork_rng():
+        with torch.random.fork_rng(), torch.backends.cudnn.flags(enabled=True, benchmark=True):
             while self.step < self.steps:
+                self.model.train()
                 started, first = time.monotonic(), self.step
                 for images, labels in self._batches():
                     self._train_step(images.to(self.device), labels.to(self.device))
@@ -147,7 +147,6 @@ class Trainer:
         return self.benchmark.train_batches(epoch, seed=self.seed, batch_size=self.settings.batch_size, start=done)
 
     def _train_step(self, images: Tensor, labels: Tensor) -> None:
-        self.model.train()
         generator = torch.Generator(self.device).manual_seed(step_seed(self.seed, self.step))
         torch.manual_seed(step_seed(self.seed, self.step, purpose=1))  # dropout has no generator of its own
         loss, accuracy = self.stepper(images, labels, generator, self._rates())

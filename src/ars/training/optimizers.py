@@ -14,12 +14,17 @@ def make_optimizers(model: SmoothedClassifier, settings: TrainSettings) -> dict[
         parameters = [parameter for parameter in part.parameters() if parameter.requires_grad]
         if not parameters:
             continue
-        chosen = settings_of(settings, name)
+        chosen, device = settings_of(settings, name), parameters[0].device
+        cuda = device.type == "cuda"
+        # a learning rate on the device can change under a captured graph
+        lr = torch.tensor(chosen.lr, device=device) if cuda else chosen.lr
         if chosen.name == "adamw":
-            optimizers[name] = torch.optim.AdamW(parameters, lr=chosen.lr, weight_decay=chosen.weight_decay)
+            optimizers[name] = torch.optim.AdamW(
+                parameters, lr=lr, weight_decay=chosen.weight_decay, fused=cuda, capturable=cuda
+            )
         else:
             optimizers[name] = torch.optim.SGD(
-                parameters, lr=chosen.lr, weight_decay=chosen.weight_decay, momentum=chosen.momentum
+                parameters, lr=lr, weight_decay=chosen.weight_decay, momentum=chosen.momentum, fused=cuda
             )
     if not optimizers:
         raise ValueError("there is nothing to train: every parameter is frozen")

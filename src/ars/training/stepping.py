@@ -1,4 +1,4 @@
-"""One step of training: loss, gradients, update."""
+"""One step of training: loss, gradients, update; as it stands, or captured once as a CUDA graph and replayed."""
 
 from collections.abc import Mapping
 
@@ -6,6 +6,8 @@ import torch
 from torch import Tensor
 
 from ars.training.objective import Objective
+
+WARM_UP = 3  # ordinary steps before the capture: lazy initialisation, and the choice of convolution algorithms
 
 
 class Stepper:
@@ -18,12 +20,72 @@ class Stepper:
         self, images: Tensor, labels: Tensor, generator: torch.Generator, rates: Mapping[str, float]
     ) -> tuple[Tensor, Tensor]:
         """One step at these learning rates; returns the loss and the share of right answers, on the device."""
+        self._set(rates)
+        return self._step(images, labels, generator)
+
+    def _set(self, rates: Mapping[str, float]) -> None:
         for name, optimizer in self.optimizers.items():
             for group in optimizer.param_groups:
-                group["lr"] = rates[name]
+                if isinstance(group["lr"], Tensor):
+                    group["lr"].fill_(rates[name])
+                else:
+                    group["lr"] = rates[name]
+
+    def _step(self, images: Tensor, labels: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        for optimizer in self.optimizers.values():
             optimizer.zero_grad()
-        loss, accuracy = self.objective(images.to(memory_format=torch.channels_last), labels, generator)
+        loss, accuracy = self.objective(images, labels, generator)
         loss.backward()
         for optimizer in self.optimizers.values():
             optimizer.step()
         return loss.detach(), accuracy
+
+
+class GraphedStepper(Stepper):
+    """The same step as one launch: thousands of small kernels no longer wait for the host.
+
+    Every batch has the shape of the first, the generator is fresh from its seed, and what the step reads (parameters,
+    optimiser state, learning rates) stays where it is in memory.
+    """
+
+    def __init__(self, objective: Objective, optimizers: Mapping[str, torch.optim.Optimizer]) -> None:
+        super().__init__(objective, optimizers)
+        self._done = 0
+        self._graph: torch.cuda.CUDAGraph | None = None
+
+    def __call__(
+        self, images: Tensor, labels: Tensor, generator: torch.Generator, rates: Mapping[str, float]
+    ) -> tuple[Tensor, Tensor]:
+        """One step, by the graph once there is one."""
+        self._set(rates)
+        if self._done < WARM_UP:
+            self._done += 1
+            return self._on_another_stream(images, labels, generator)
+        if self._graph is None:
+            self._capture(images, labels)
+        assert self._graph is not None
+        self._images.copy_(images)
+        self._labels.copy_(labels)
+        self._generator.manual_seed(generator.initial_seed())
+        self._graph.replay()
+        return self._results
+
+    def _on_another_stream(self, images: Tensor, labels: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """A capture must not meet memory that was first used on the stream it takes."""
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            results = self._step(images, labels, generator)
+        torch.cuda.current_stream().wait_stream(stream)
+        return results
+
+    def _capture(self, images: Tensor, labels: Tensor) -> None:
+        self._images, self._labels = images.clone(), labels.clone()
+        self._generator = torch.Generator(images.device)
+        for optimizer in self.optimizers.values():
+            optimizer.zero_grad()  # gradients that the graph makes lie in its own memory
+        graph = torch.cuda.CUDAGraph()
+        graph.register_generator_state(self._generator)
+        with torch.cuda.graph(graph):
+            self._results = self._step(self._images, self._labels, self._generator)
+        self._graph = graph

@@ -1,0 +1,145 @@
+"""Networks on the kernels of training against themselves as torch runs them: outputs, gradients, statistics."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+pytest.importorskip("triton")
+
+from ars.kernels.differentiable import convolution_and_norm, joined
+from ars.kernels.programs.narrow import NarrowTile, convolve, filter_gradient
+from ars.kernels.training import TrainedResNet, TrainedUNet, with_kernels
+from ars.methods import adaptive
+from ars.models import CifarResNet, Normalize, UNet
+from ars.models.unet import upsample
+
+TILES = [NarrowTile(2, 2, 32, 4, 2, 32, 4, 3), NarrowTile(1, 2, 16, 4, 2, 16, 4, 64), NarrowTile(1, 1, 16, 4, 1)]
+
+
+@pytest.fixture(autouse=True)
+def exact():
+    torch.manual_seed(0)
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+
+
+def close(got, wanted, tolerance=None, least=1e-6):
+    tolerance = tolerance or (1e-4 if got.device.type == "cpu" else 5e-3)  # Triton multiplies float32 in TF32 on a GPU
+    assert got.shape == wanted.shape
+    assert (got.float() - wanted.float()).norm() <= tolerance * wanted.float().norm() + least
+
+
+@pytest.mark.parametrize("tile", TILES)
+@pytest.mark.parametrize("channels", [16, 32])
+def test_a_narrow_convolution_its_sums_and_both_gradients(device, tile, channels):
+    x = torch.randn(3, 6, 8, channels, device=device)
+    weight = torch.randn(channels, channels, 3, 3, device=device, requires_grad=True)
+    inputs = x.permute(0, 3, 1, 2).contiguous().requires_grad_()
+    wanted = F.conv2d(inputs, weight, padding=1)
+    g = torch.randn_like(wanted)
+    wanted.backward(g)
+    out, sums = convolve(x, weight.detach(), tile, sums=True)
+    close(out, wanted.permute(0, 2, 3, 1))
+    close(sums.sum(dim=0), torch.stack([wanted.sum(dim=(0, 2, 3)), wanted.square().sum(dim=(0, 2, 3))]))
+    g = g.permute(0, 2, 3, 1).contiguous()
+    close(convolve(g, weight.detach(), tile, turned=True)[0], inputs.grad.permute(0, 2, 3, 1))
+    close(filter_gradient(x, g, tile), weight.grad)
+
+
+@pytest.mark.parametrize(
+    ("border", "residual", "drop"),
+    [(False, False, False), (True, False, False), (False, True, False), (True, False, True), (False, True, True)],
+)
+def test_norm_and_all_that_follows(device, border, residual, drop):
+    x = torch.randn(3, 5, 4, 16, device=device, requires_grad=True)
+    weight = torch.randn(16, 16, 1, 1, device=device, requires_grad=True)
+    passed = torch.randn(3, 5, 4, 16, device=device, requires_grad=True) if residual else None
+    keep = torch.randint(0, 2, (3, 16), device=device) / 0.7 if drop else None
+    norm, other = nn.BatchNorm2d(16).to(device), nn.BatchNorm2d(16).to(device)
+    nn.init.uniform_(norm.weight, 0.5, 2)
+    nn.init.normal_(norm.bias)
+    other.load_state_dict(norm.state_dict())
+    out = convolution_and_norm(x, weight, norm, slope=0.1, residual=passed, keep=keep, border=border)
+    g = torch.randn_like(out)
+    out.backward(g)
+    got = [x.grad, weight.grad, norm.weight.grad, norm.bias.grad, *([passed.grad] if residual else [])]
+    x.grad = weight.grad = None
+    y = other(F.conv2d(x.permute(0, 3, 1, 2), weight))
+    if residual:
+        passed.grad = None
+        y = y + passed.permute(0, 3, 1, 2)
+    y = F.leaky_relu(y, 0.1)
+    if drop:
+        y = y * keep[:, :, None, None]
+    if border:
+        y = F.pad(y, (1, 1, 1, 1), mode="reflect")
+    close(out, y.permute(0, 2, 3, 1))
+    y.permute(0, 2, 3, 1).backward(g)
+    wanted = [x.grad, weight.grad, other.weight.grad, other.bias.grad, *([passed.grad] if residual else [])]
+    for one, another in zip(got, wanted, strict=True):
+        close(one, another)
+    for name, buffer in norm.named_buffers():
+        close(buffer, other.get_buffer(name))
+
+
+def test_going_up(device):
+    small = torch.randn(2, 3, 2, 16, device=device, requires_grad=True)
+    skip = torch.randn(2, 8, 6, 16, device=device, requires_grad=True)
+    out = joined(small, skip)
+    g = torch.randn_like(out)
+    out.backward(g)
+    got, small.grad, got_skip, skip.grad = small.grad, None, skip.grad, None
+    large = F.pad(upsample(nn.Identity(), small.permute(0, 3, 1, 2)), (1, 1, 1, 1), mode="reflect")
+    wanted = torch.cat([large.permute(0, 2, 3, 1), skip], dim=-1)
+    assert torch.equal(out, wanted)
+    wanted.backward(g)
+    close(got, small.grad)
+    close(got_skip, skip.grad)
+
+
+@pytest.mark.parametrize("kind", ["resnet", "unet"])
+def test_a_network_trains_as_by_torch(device, kind):
+    network = (CifarResNet(2, 10) if kind == "resnet" else UNet(8)).to(device)
+    for module in network.modules():
+        if isinstance(module, nn.Dropout2d):
+            module.p = 0.0  # its draws are tested above; here they would differ
+    twin = copy.deepcopy(network)
+    view = (TrainedResNet if kind == "resnet" else TrainedUNet)(twin, torch.float32)
+    x = torch.rand(2, 3, 16, 32, device=device, requires_grad=True)
+    wanted = network(x)
+    g = torch.randn_like(wanted)
+    wanted.backward(g)
+    wanted_x, x.grad = x.grad, None
+    out = view(x)
+    out.backward(g)
+    close(out, wanted, 1e-3)
+    close(x.grad, wanted_x, 1e-2)
+    for (name, parameter), other in zip(twin.named_parameters(), network.parameters(), strict=True):
+        assert parameter.grad is not None, name
+        close(parameter.grad, other.grad, 1e-2, 1e-5)  # a bias before a norm has none but rounding
+    for name, buffer in twin.named_buffers():
+        close(buffer, network.get_buffer(name), 1e-3)
+
+
+def test_channels_are_dropped_as_often_as_asked_and_scaled(device):
+    network = UNet(8).to(device)
+    view = TrainedUNet(network, torch.float32)
+    x = torch.rand(8, 3, 16, 16, device=device)
+    assert not torch.equal(view(x), view(x))
+    network.eval()
+    assert torch.equal(view(x), network(x))
+
+
+def test_a_view_shares_its_parameters_and_knows_eval(device):
+    model = adaptive(nn.Sequential(Normalize([0.5] * 3, [0.5] * 3), CifarResNet(1, 4)), UNet(8), sigma=0.5).to(device)
+    view = with_kernels(model, torch.float32)
+    assert {id(p) for p in view.parameters()} == {id(p) for p in model.parameters()}
+    assert {id(b) for b in view.buffers()} == {id(b) for b in model.buffers()}
+    assert isinstance(view.classifier[1], TrainedResNet)
+    assert isinstance(model.classifier[1], CifarResNet)
+    x = torch.rand(2, 3, 16, 16, device=device)
+    model.eval()
+    draws = [m(x, torch.Generator(device).manual_seed(1)) for m in (model, view)]
+    assert torch.equal(*draws)

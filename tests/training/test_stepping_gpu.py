@@ -1,0 +1,53 @@
+"""A step as a CUDA graph against the same step as it stands."""
+
+import dataclasses
+
+import pytest
+import torch
+
+from ars.experiments.build import build_model
+from ars.training.objective import Objective
+from ars.training.optimizers import make_optimizers
+from ars.training.settings import Optimizer
+from ars.training.stepping import WARM_UP, GraphedStepper, Stepper
+
+from .conftest import RECIPE
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
+STEPS = WARM_UP + 5
+
+
+def train(benchmark, kind, name="adamw", rates=(1e-3,) * STEPS):
+    settings = dataclasses.replace(RECIPE.train, classifier=Optimizer(name), mask=Optimizer(name))
+    device = torch.device("cuda")
+    model = build_model(RECIPE, benchmark, device).train()
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout2d):
+            module.p = 0.0
+    optimizers = make_optimizers(model, settings)
+    stepper = kind(Objective(model, "float32"), optimizers)
+    losses = []
+    batches = benchmark.train_batches(0, seed=0, batch_size=64)
+    for step, (rate, (images, labels)) in enumerate(zip(rates, batches, strict=False)):
+        generator = torch.Generator(device).manual_seed(step)
+        loss, _ = stepper(images.to(device), labels.to(device), generator, dict.fromkeys(optimizers, rate))
+        losses.append(float(loss))
+    return losses, torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+
+
+@pytest.mark.parametrize("name", ["adamw", "sgd"])
+def test_a_graph_ends_in_the_same_weights(benchmark, name):
+    losses, weights = train(benchmark, Stepper, name)
+    graphed, others = train(benchmark, GraphedStepper, name)
+    assert graphed == pytest.approx(losses, rel=1e-3)
+    assert (weights - others).norm() < 0.01 * weights.norm()  # Adam's first steps follow the sign of noise
+    assert len(set(graphed)) == STEPS  # every replay has a batch and noise of its own
+
+
+def test_a_graph_heeds_the_learning_rate(benchmark):
+    half = (1e-3,) * (WARM_UP + 1)
+    _, stopped = train(benchmark, GraphedStepper, "sgd", half + (0.0,) * 4)
+    _, reference = train(benchmark, GraphedStepper, "sgd", half)
+    assert torch.allclose(stopped, reference, atol=1e-5)
+    _, moved = train(benchmark, GraphedStepper, "sgd", half + (1e-3,) * 4)
+    assert not torch.allclose(moved, reference, atol=1e-4)
