@@ -58,6 +58,16 @@ def test_a_test_input_is_its_image_once_along_the_border_of_a_test_background(ma
     assert images.shape == (60, *benchmark.shape) == (60, 3, k, k)
 
 
+def test_boxes_are_where_the_images_are(make):
+    benchmark = make(48)
+    images, _ = benchmark.examples("test", range(10))
+    patches = benchmark._material["test"].images
+    for index, (top, left, height, width) in enumerate(benchmark.boxes("test", range(10)).tolist()):
+        shown = (images[index] * 255).round().to(torch.uint8)
+        assert torch.equal(shown[:, top : top + height, left : left + width], patches[index])
+    assert make(32).boxes("test", [0]) is None
+
+
 def test_a_test_input_depends_on_its_index_and_the_seed_alone(make):
     benchmark = make(48)
     together, labels = benchmark.examples("test", range(60))

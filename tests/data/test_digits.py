@@ -93,3 +93,14 @@ def test_moments_are_those_of_training_images(benchmark):
 def test_an_index_beyond_the_split_is_refused(benchmark):
     with pytest.raises(ValueError, match="test indices run from 0 to 299"):
         benchmark.examples("test", [300])
+
+
+def test_boxes_are_where_the_digits_are(benchmark):
+    indices = [0, 7, 123, 299]
+    images, _ = benchmark.examples("test", indices)
+    for image, (top, left, height, width) in zip(images, benchmark.boxes("test", indices).tolist(), strict=True):
+        inside = image[:, top : top + height, left : left + width]
+        assert (height, width) == (8, 8)
+        assert (inside[0] == inside[1]).all()  # a digit is grey
+        assert (inside * 16 == (inside * 16).round()).all()  # in 17 levels
+        assert {0, 16} & {top, left}

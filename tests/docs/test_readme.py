@@ -24,6 +24,21 @@ def test_every_linked_file_is_there():
 def test_the_commands_that_are_shown_parse():
     from ars.cli import make_parser
 
-    [block] = re.findall(r"```\n(ars .*?)```", README, flags=re.DOTALL)
-    for line in block.strip().splitlines():
-        make_parser().parse_args(line.split("#")[0].split()[1:])
+    sweeping = (ROOT / "docs" / "sweep.md").read_text(encoding="utf-8")
+    for page in (README, sweeping):
+        [block] = re.findall(r"```\n(ars .*?)```", page, flags=re.DOTALL)
+        for line in block.strip().splitlines():
+            make_parser().parse_args(line.split("#")[0].split()[1:])
+
+
+def test_the_sweep_file_that_is_shown_can_be_read(tmp_path):
+    from ars.experiments.sweep import read_sweep
+
+    [text] = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "sweep.md").read_text(encoding="utf-8"), flags=re.DOTALL)
+    folder = tmp_path / "sweeps"
+    folder.mkdir()
+    (tmp_path / "cifar_backgrounds.yaml").write_bytes((ROOT / "recipes" / "cifar_backgrounds.yaml").read_bytes())
+    (folder / "shown.yaml").write_text(text)
+    cells = read_sweep(folder / "shown.yaml").cells
+    assert cells[0].name == "cohen-k64-s0.5-seed0-long"
+    assert len(cells) == 12

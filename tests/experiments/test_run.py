@@ -1,5 +1,6 @@
 import dataclasses
 import json
+import time
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from ars.experiments.certifying import certify_run
 from ars.experiments.recipe import RecipeError
 from ars.experiments.run import load_run, train_run
 from ars.experiments.stages import save_stages
-from ars.training.checkpoint import CheckpointError
+from ars.training.checkpoint import CheckpointError, load_tensors, save_tensors
 from ars.training.loop import Interrupted
 
 from .conftest import CPU, TINY
@@ -22,6 +23,7 @@ def test_a_run_folder_holds_all_that_a_report_needs(trained):
         "benchmark.json",
         "environment.json",
         "train.jsonl",
+        "timing.json",
         "model.safetensors",
         "certify/test/settings.json",
         "certify/test/shard-00000.jsonl",
@@ -47,6 +49,25 @@ def test_training_that_was_stopped_goes_on(tiny, tmp_path):
     assert not (tmp_path / "run" / "model.safetensors").exists()
     assert train_run(tiny(), tmp_path / "run", device=CPU, tick=lambda step, total: steps.append(step))
     assert steps == [1, 2, 3, 4, 5]
+
+
+def test_training_seconds_add_up_over_sessions(tiny, tmp_path):
+    folder, steps = tmp_path / "run", []
+    with pytest.raises(Interrupted):
+        train_run(tiny(), folder, device=CPU, tick=lambda step, total: steps.append(step), stop=lambda: len(steps) == 4)
+    tensors, about = load_tensors(folder / "checkpoint.safetensors")
+    assert about["seconds"] > 0
+    save_tensors(folder / "checkpoint.safetensors", tensors, {**about, "seconds": 1000.0})
+    began = time.monotonic()
+    train_run(tiny(), folder, device=CPU)
+    seconds = json.loads((folder / "timing.json").read_text())["train_seconds"]
+    assert 1000 <= seconds <= 1000 + time.monotonic() - began + 0.05
+
+
+def test_a_folder_whose_recipe_was_never_written_is_taken_up(tiny, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / ".recipe.yaml.1234.part").write_text("method:")
+    assert train_run(tiny(), tmp_path / "run", device=CPU)
 
 
 def test_a_folder_of_another_recipe_or_another_purpose_is_refused(trained, tiny, tmp_path):

@@ -72,7 +72,7 @@ def certify(
         raise ValueError(f"n_select must be at least 1, got {n_select}")
     models = model.localise(images)
     how: dict[str, Any] = {"seed": seed, "precision": precision, "batch_size": batch_size}
-    selected = _votes(models, images, names, n=n_select, stage="select", **how)
+    selected = local_votes(models, images, names, n=n_select, stage="select", **how)
     outcomes: list[Outcome] = []
     for local, part in runs(models):
         rule = make_rule(schedule, local, **rule_of)
@@ -157,7 +157,7 @@ def predict(
         raise ValueError(f"n={n} draws cannot tell two classes apart at alpha={alpha} even if all votes agree")
     names = _names(images, indices)
     how: dict[str, Any] = {"seed": seed, "precision": precision, "batch_size": batch_size}
-    votes = _votes(model.localise(images), images, names, n=n, stage="estimate", **how)
+    votes = local_votes(model.localise(images), images, names, n=n, stage="estimate", **how)
     predictions = []
     for counts, index in zip(votes, names, strict=True):
         runner_up, leader = np.argsort(counts, kind="stable")[-2:]
@@ -182,6 +182,6 @@ def _names(images: Batch, indices: Sequence[int] | None) -> list[int]:
     return names
 
 
-def _votes(models: Sequence[SmoothedClassifier], images: Batch, names: Sequence[int], **how: Any) -> np.ndarray:
-    """The votes of every image under its own model."""
+def local_votes(models: Sequence[SmoothedClassifier], images: Batch, names: Sequence[int], **how: Any) -> np.ndarray:
+    """The votes [images, classes] of every image under its own model; how is that of count_votes."""
     return np.concatenate([count_votes(local, images[part], names[part], **how) for local, part in runs(models)])

@@ -14,7 +14,7 @@ class WriteError(OSError):
     """A file that could not be written, in one sentence."""
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_whole(path: Path, content: str | bytes) -> None:
     """Write through a temporary file of its own, pushed to the disk, and os.replace.
 
     The old file or the whole new one is there at any moment. The temporary file is removed on failure.
@@ -23,8 +23,8 @@ def write_whole(path: Path, text: str) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            with temporary.open("x", encoding="utf-8") as file:
-                file.write(text)
+            with temporary.open("xb") as file:
+                file.write(content if isinstance(content, bytes) else content.encode())
                 file.flush()
                 os.fsync(file.fileno())
             temporary.replace(path)

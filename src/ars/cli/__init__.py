@@ -6,10 +6,10 @@ import sys
 from collections.abc import Sequence
 
 from ars import __version__
-from ars.cli import certify, data, demo, predict, radius, report, results, train
+from ars.cli import certify, data, demo, pack, predict, radius, report, results, sweep, train, vote
 from ars.experiments.world import WorldError, read_world
 
-COMMANDS = (demo, train, certify, predict, report, results, radius, data)
+COMMANDS = (demo, train, certify, vote, predict, report, sweep, pack, results, radius, data)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

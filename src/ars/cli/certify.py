@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -105,8 +106,12 @@ def certify_with_progress(
     world: World = World(),  # noqa: B008 (frozen)
     engine: str = "local",
     memory: float | None = None,
+    enough: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Certify with a live view of what is certified so far; of several ranks, the first shows it."""
+    """Certify with a live view of what is certified so far; of several ranks, the first shows it.
+
+    enough is asked before each shard, as Ctrl-C is.
+    """
     if engine == "ray" and world.size > 1:
         raise ValueError(f"--engine ray finds its own workers; start it once, not as {world.name}")
     if engine == "ray" and memory is not None:
@@ -132,7 +137,7 @@ def certify_with_progress(
         else:
             certify_run(
                 folder, settings, device=device, name=name, shard_size=shard_size, given=given, world=world,
-                report=show, stop=stop,
+                report=show, stop=lambda: stop() or enough(),
             )  # fmt: skip
     if stages and world.rank == 0:
         save_stages(folder, settings, device=device, name=name, images=stages, given=given)

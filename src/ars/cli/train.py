@@ -1,6 +1,7 @@
 """ars train: from a recipe to a trained run folder."""
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 
 from ars.cli.interrupt import stoppable
@@ -40,8 +41,10 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def train_with_progress(recipe: Recipe, folder: Path, device_name: str) -> None:
-    """Train with a progress bar and a line an epoch."""
+def train_with_progress(
+    recipe: Recipe, folder: Path, device_name: str, *, enough: Callable[[], bool] = lambda: False
+) -> None:
+    """Train with a progress bar and a line an epoch; enough is asked after each step, as Ctrl-C is."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     from ars.experiments.device import choose_device
@@ -67,7 +70,7 @@ def train_with_progress(recipe: Recipe, folder: Path, device_name: str) -> None:
                 device=device,
                 report=report,
                 tick=lambda step, steps: bar.update(task, completed=step, total=steps),
-                stop=stop,
+                stop=lambda: stop() or enough(),
             )
         except loop.Interrupted:
             raise KeyboardInterrupt from None

@@ -49,6 +49,10 @@ class Benchmark(ABC):
     def examples(self, split: Split, indices: Sequence[int]) -> Labelled:
         """The fixed inputs with these indices."""
 
+    def boxes(self, split: Split, indices: Sequence[int]) -> Int[Tensor, "b 4"] | None:
+        """Top, left, height and width of what is to be recognised in these inputs, where the benchmark knows."""
+        return None
+
     @abstractmethod
     def moments(self) -> tuple[list[float], list[float]]:
         """Mean and standard deviation of each channel over training inputs, for normalisation."""

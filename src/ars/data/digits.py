@@ -73,10 +73,20 @@ class DigitsOnPhotographs(Benchmark):
 
     def examples(self, split: Split, indices: Sequence[int]) -> Labelled:
         """Image index shows digit index of the split; crop and place are hashed from (seed, split, index)."""
+        return self._compose(split, torch.tensor(indices), self._places(split, indices))
+
+    def boxes(self, split: Split, indices: Sequence[int]) -> Int[Tensor, "b 4"]:
+        """Where the digits are pasted."""
+        slots = border_slots(SIDE - DIGIT)
+        corners = slots[self._places(split, indices)[:, 3] % len(slots)]
+        return torch.cat([corners, torch.full_like(corners, DIGIT)], dim=1)
+
+    def _places(self, split: Split, indices: Sequence[int]) -> Int[Tensor, "b 4"]:
+        """The large numbers that stand for photograph, row, column and slot of fixed inputs."""
         self.check_indices(split, indices)
         part = list(DIGITS).index(split)
         places = [np.random.SeedSequence([self.seed, part, index]).generate_state(4, np.uint32) for index in indices]
-        return self._compose(split, torch.tensor(indices), torch.tensor(np.stack(places).astype(np.int64)))
+        return torch.tensor(np.stack(places).astype(np.int64))
 
     def moments(self) -> tuple[list[float], list[float]]:
         """Mean and standard deviation of each channel over one pass of training inputs."""

@@ -90,12 +90,25 @@ class PastedImages(Benchmark):
 
     def examples(self, split: Split, indices: Sequence[int]) -> Labelled:
         """The fixed inputs with these indices."""
+        images, labels = self._compose(split, self._choices(split, indices))
+        return to_unit(images), labels
+
+    def boxes(self, split: Split, indices: Sequence[int]) -> Int[Tensor, "b 4"] | None:
+        """Where the images are pasted; None where there are no backgrounds."""
+        material = self._material[split]
+        if material.backgrounds is None:
+            return None
+        slots = self._slots.cpu()
+        corners = slots[self._choices(split, indices)[:, 2] % len(slots)]
+        return torch.cat([corners, torch.full_like(corners, material.images.shape[-1])], dim=1)
+
+    def _choices(self, split: Split, indices: Sequence[int]) -> Int[Tensor, "b 4"]:
+        """What a fixed input is composed of: its image, and three large numbers hashed from (seed, split, index)."""
         self.check_indices(split, indices)
         part = PARTS.index(split)
         draws = np.array([words([self.seed, part, index], 3) >> np.uint64(2) for index in indices]).reshape(-1, 3)
         chosen = torch.tensor(list(indices), dtype=torch.int64)[:, None]
-        images, labels = self._compose(split, torch.cat([chosen, torch.from_numpy(draws.astype(np.int64))], dim=1))
-        return to_unit(images), labels
+        return torch.cat([chosen, torch.from_numpy(draws.astype(np.int64))], dim=1)
 
     def references(self) -> UInt8[Tensor, "n 3 k k"]:
         """One epoch of training inputs as bytes, a quarter of the memory of floats."""

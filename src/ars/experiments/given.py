@@ -14,8 +14,9 @@ from torch import nn
 from ars.certification.writing import write_whole
 from ars.data.benchmark import Benchmark
 from ars.experiments.build import build_benchmark
+from ars.experiments.files import RECIPE
 from ars.experiments.recipe import RecipeError, read_recipe
-from ars.experiments.run import RECIPE, describe
+from ars.experiments.run import describe
 from ars.methods import cohen
 from ars.smoothing import SmoothedClassifier
 

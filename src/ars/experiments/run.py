@@ -1,6 +1,6 @@
 """Run folders: a recipe, its trained model, its records; each step goes on where it was interrupted.
 
-recipe.yaml, benchmark.json, environment.json, train.jsonl and model.safetensors are written here,
+recipe.yaml, benchmark.json, environment.json, train.jsonl, timing.json and model.safetensors are written here,
 certify/<name>/ with settings.json, shard-*.jsonl and stages.npz by ars.experiments.certifying.
 """
 
@@ -16,12 +16,11 @@ from ars.certification.writing import write_whole
 from ars.data.benchmark import Benchmark
 from ars.experiments.build import build_benchmark, build_model
 from ars.experiments.device import choose_precision
+from ars.experiments.files import BENCHMARK, ENVIRONMENT, MODEL, RECIPE, TIMING
 from ars.experiments.recipe import Recipe, RecipeError, read_recipe
 from ars.smoothing import SmoothedClassifier
 from ars.training.checkpoint import load_model, load_tensors, save_tensors
 from ars.training.loop import CHECKPOINT, Progress, Trainer
-
-RECIPE, MODEL = "recipe.yaml", "model.safetensors"
 
 
 def train_run(
@@ -50,6 +49,7 @@ def train_run(
         identity=recipe.identity,
     )
     trainer.run(report=report, tick=lambda step: tick(step, trainer.steps), stop=stop)
+    write_whole(folder / TIMING, json.dumps({"train_seconds": round(trainer.seconds, 1)}))
     save_tensors(folder / MODEL, model.state_dict(), {"identity": recipe.identity})
     (folder / CHECKPOINT).unlink(missing_ok=True)
     return True
@@ -74,7 +74,8 @@ def _claim(folder: Path, recipe: Recipe) -> None:
         if read_recipe(path).identity != recipe.identity:
             raise RecipeError(f"{folder} holds a run of another recipe; choose another folder with --out")
         return
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    # a killed process may have left a hidden file on its way to recipe.yaml
+    if folder.exists() and (not folder.is_dir() or any(folder.glob("[!.]*"))):
         raise RecipeError(f"{folder} exists and is not a run folder; choose another folder with --out")
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(path, recipe.to_yaml())
@@ -83,12 +84,10 @@ def _claim(folder: Path, recipe: Recipe) -> None:
 def describe(folder: Path, benchmark: Benchmark, device: torch.device) -> None:
     """Write what the report needs to know of the benchmark, and what the run was made with."""
     about = {"title": benchmark.title, "class_names": list(benchmark.class_names), "shape": list(benchmark.shape)}
-    write_whole(folder / "benchmark.json", json.dumps(about))
+    write_whole(folder / BENCHMARK, json.dumps(about))
     packages = {name: _version(name) for name in ("adaptive-smoothing", "torch", "numpy", "scipy")}
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or platform.machine()
-    write_whole(
-        folder / "environment.json", json.dumps({"python": platform.python_version(), **packages, "device": name})
-    )
+    write_whole(folder / ENVIRONMENT, json.dumps({"python": platform.python_version(), **packages, "device": name}))
 
 
 def _version(package: str) -> str:

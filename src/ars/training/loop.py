@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from ars.certification.sampling import Precision, autocast
+from ars.certification.writing import write_whole
 from ars.data.benchmark import Benchmark, Labelled
 from ars.smoothing import SmoothedClassifier
 from ars.training.checkpoint import (
@@ -79,6 +80,7 @@ class Trainer:
         self.optimizers = make_optimizers(model, settings)
         self.stepper = make_stepper(model, self.optimizers, precision, steps=self.steps)
         self.step = 0
+        self._seconds, self._began = 0.0, time.monotonic()
         self.totals = torch.zeros(2, device=self.device)  # loss, correct answers since the epoch began
         if self.checkpoint.exists():
             self._resume()
@@ -87,6 +89,11 @@ class Trainer:
     def steps(self) -> int:
         """How many steps the whole training has."""
         return self.steps_per_epoch * self.settings.epochs
+
+    @property
+    def seconds(self) -> float:
+        """What training took so far, over all sessions; of a session that was killed, up to its last checkpoint."""
+        return self._seconds + time.monotonic() - self._began
 
     def run(
         self,
@@ -121,7 +128,7 @@ class Trainer:
         tensors = {f"model/{name}": tensor for name, tensor in self.model.state_dict().items()}
         tensors |= {f"optimizer/{name}": tensor for name, tensor in optimizer_tensors(self.optimizers).items()}
         tensors["totals"] = self.totals
-        save_tensors(self.checkpoint, tensors, {"identity": self.identity, "step": self.step})
+        save_tensors(self.checkpoint, tensors, {"identity": self.identity, "step": self.step, "seconds": self.seconds})
 
     def _resume(self) -> None:
         tensors, about = load_tensors(self.checkpoint)
@@ -133,6 +140,7 @@ class Trainer:
         load_optimizers(self.optimizers, _under(tensors, "optimizer/"))
         self.totals = tensors["totals"].to(self.device)
         self.step = about["step"]
+        self._seconds = about.get("seconds", 0.0)
 
     def _batches(self) -> Iterator[Labelled]:
         epoch, done = divmod(self.step, self.steps_per_epoch)
@@ -195,7 +203,7 @@ def write_log(path: Path, progress: Progress) -> None:
     """Append a line for the epoch; lines of epochs that are being done again are dropped first."""
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     kept = [line for line in lines[: progress.epoch - 1] if line.startswith("{") and line.endswith("}")]
-    path.write_text("\n".join([*kept, json.dumps(asdict(progress))]) + "\n", encoding="utf-8")
+    write_whole(path, "\n".join([*kept, json.dumps(asdict(progress))]) + "\n")
 
 
 def _under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

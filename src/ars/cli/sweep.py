@@ -1,0 +1,127 @@
+"""ars sweep: train and certify every cell of a sweep file."""
+
+import argparse
+import sys
+import traceback
+from pathlib import Path
+
+from ars.certification.shards import SHARD_SIZE
+from ars.cli.certify import certify_with_progress
+from ars.cli.live import duration
+from ars.cli.options import Subparsers, add_command, add_device
+from ars.cli.train import train_with_progress
+from ars.cli.vote import sentence, vote_with_progress
+from ars.experiments.budget import Budget
+from ars.experiments.files import MODEL
+from ars.experiments.sweep import Cell, Sweep, read_sweep
+from ars.experiments.sweep_plan import Plan, Row, make_plan
+from ars.experiments.sweep_state import cell_settings, what_is_left
+from ars.experiments.sweep_times import Times
+from ars.experiments.world import one_process
+
+TEACH = """\
+Make every cell of a sweep file, one after another: train, round the weights, certify, vote on the whole test set, save
+a few masks. What is done is skipped, so that the same command goes on after Ctrl-C, a crash, a lost machine, or on
+another machine that has the folder. A cell that fails is reported, and the others go on.
+
+  ars sweep recipes/sweeps/digits.yaml --out runs/digits
+  ars sweep recipes/sweeps/headline.yaml --out runs/headline --plan           what is left, and about how long
+  ars sweep recipes/sweeps/headline.yaml --out runs/headline --minutes 25     end in time, go on later
+  ars pack recipes/sweeps/headline.yaml --runs runs/headline --out results    what is worth keeping, small
+
+docs/sweep.md says what a sweep file holds.
+"""
+
+
+def add_to(commands: Subparsers) -> None:
+    """Add the command."""
+    parser = add_command(commands, "sweep", run, summary="train and certify many cells", teach=TEACH)
+    parser.add_argument("sweep", type=Path, metavar="SWEEP", help="a sweep file")
+    parser.add_argument("--out", type=Path, required=True, metavar="RUNS", help="where the run folders go")
+    parser.add_argument("--minutes", type=float, metavar="M", help="end after so long, in a state to go on from")
+    parser.add_argument("--plan", action="store_true", help="say what is left and exit")
+    add_device(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Go through the cells; 1 where some failed."""
+    one_process("ars sweep")
+    sweep, budget = read_sweep(options.sweep), Budget(options.minutes)
+    plan = make_plan(sweep, options.out)
+    print(show(sweep, plan), flush=True)
+    if options.plan or not plan.left:
+        return 0
+    failed = 0
+    try:
+        for number, row in enumerate(plan.rows, start=1):
+            if not row.done and not budget.watch()():
+                print(f"[{number}/{len(plan.rows)}] {describe(row)}", flush=True)
+                failed += not _attempt(row.cell, options.out / row.cell.name, options.device, budget, plan.times)
+    finally:
+        print(show(sweep, make_plan(sweep, options.out)), flush=True)
+    if budget.spent:
+        print(f"{options.minutes:g} minutes are up; run the same command again to go on from here", flush=True)
+    if failed:
+        print(f"ars: {failed} of {len(plan.rows)} cells failed, as said above; the others went on", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def show(sweep: Sweep, plan: Plan) -> str:
+    """What is left, cell by cell."""
+    total = f", {about(plan.seconds)}" if plan.left else ""
+    lines = [f"{sweep.name}: {len(plan.rows)} cells, {len(plan.rows) - plan.left} done, {plan.left} left{total}"]
+    return "\n".join([*lines, *(f"  {describe(row)}" for row in plan.rows)])
+
+
+def describe(row: Row) -> str:
+    """A cell, what is left of it, and about how long that takes."""
+    if row.left is None:
+        return f"{row.cell.name}: {row.problem}"
+    return f"{row.cell.name}: {row.left}" + ("" if row.done else f", {about(row.seconds)}")
+
+
+def about(seconds: float | None) -> str:
+    """A time that was estimated.
+
+    >>> about(75), about(None)
+    ('about 1 min 15 s', 'time unknown')
+    """
+    return "time unknown" if seconds is None else f"about {duration(seconds)}"
+
+
+def _attempt(cell: Cell, folder: Path, device: str, budget: Budget, times: Times) -> bool:
+    """Make a cell, unless time is up before; False, after saying why, where it cannot be made."""
+    try:
+        make_cell(cell, folder, device, budget, times)
+    except KeyboardInterrupt:
+        if not budget.spent:
+            raise
+    except (ValueError, ArithmeticError, OSError) as error:
+        print(f"ars: {cell.name}: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
+        return False
+    except Exception:  # whatever it is, it is this cell's
+        print(f"ars: {cell.name} failed:\n{traceback.format_exc()}", file=sys.stderr, flush=True)
+        return False
+    return True
+
+
+def make_cell(cell: Cell, folder: Path, device_name: str, budget: Budget, times: Times) -> None:
+    """Do what is left of a cell, step by step."""
+    left = what_is_left(cell, folder)
+    from ars.experiments.device import choose_device
+    from ars.experiments.masks import save_average_masks
+    from ars.experiments.weights import round_weights
+
+    if left.train:
+        train_with_progress(cell.recipe, folder, device_name, enough=budget.watch())
+    if left.rounding:
+        round_weights(folder / MODEL)
+    settings = cell_settings(cell, folder)
+    if left.images:
+        shard = SHARD_SIZE * (times.of(cell, "image") or 0.0)
+        certify_with_progress(folder, settings, device_name, enough=budget.watch(shard))
+    if left.vote:
+        enough = budget.watch()
+        print(sentence(vote_with_progress(folder, settings, device_name, draws=cell.vote, enough=enough)), flush=True)
+    if left.masks:
+        save_average_masks(folder, settings, device=choose_device(device_name))

@@ -1,0 +1,37 @@
+"""The masks of a few test images, small enough to keep beside the records: never a pixel of the images themselves."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from ars.certification.shards import Layout
+from ars.certification.writing import write_whole
+from ars.experiments.files import MASKS
+from ars.experiments.recipe import CertifySettings
+from ars.experiments.run import load_run
+
+IMAGES, DRAWS = 8, 16
+
+
+@torch.inference_mode()
+def save_average_masks(folder: Path, settings: CertifySettings, *, device: torch.device) -> None:
+    """Save masks.npz of a run: for the first certified images, the last step's mask averaged over draws.
+
+    masks [n, k, k] are bytes, 255 where a pixel is kept (all of them, where the method has no mask); indices [n] are
+    those of the test images, box [n, 4] the top, left, height and width of the object, where the benchmark knows.
+    """
+    _, benchmark, model = load_run(folder, device)
+    indices = list(Layout(settings.examples, settings.every).indices[:IMAGES])
+    images = benchmark.examples("test", indices)[0].to(device).repeat_interleave(DRAWS, dim=0)
+    releases, _ = model.stages(images, torch.Generator(device).manual_seed(settings.seed))
+    weight = releases[-1].weight.float().expand(len(images), -1, *images.shape[2:])
+    masks = weight.mean(dim=1).view(len(indices), DRAWS, *images.shape[2:]).mean(dim=1)
+    arrays = {"masks": (255 * masks).round().to(torch.uint8).cpu().numpy(), "indices": np.array(indices)}
+    boxes = benchmark.boxes("test", indices)
+    if boxes is not None:
+        arrays["box"] = boxes.cpu().numpy()
+    content = io.BytesIO()
+    np.savez_compressed(content, allow_pickle=False, **arrays)
+    write_whole(folder / MASKS, content.getvalue())

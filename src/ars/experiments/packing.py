@@ -1,0 +1,82 @@
+"""Finished cells as small, portable folders: what tables, figures and another certification need, and nothing else.
+
+Packing twice gives the same bytes.
+"""
+
+import gzip
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path, PurePosixPath, PureWindowsPath
+
+from ars.certification.shards import SETTINGS, merge
+from ars.certification.writing import write_whole
+from ars.experiments.beginning import records_folder
+from ars.experiments.files import BENCHMARK, ENVIRONMENT, LOG, MASKS, MODEL, RECIPE, TIMING, VOTE
+from ars.experiments.recipe import Recipe
+from ars.experiments.sweep import Cell, Sweep
+from ars.experiments.sweep_plan import make_plan
+from ars.experiments.sweep_state import NAME
+from ars.experiments.sweep_times import train_seconds
+from ars.experiments.tally import read_tally
+
+RECORDS = "records.jsonl.gz"
+
+
+def pack_sweep(
+    sweep: Sweep, runs: Path, results: Path, *, report: Callable[[Cell, str], None] = lambda cell, what: None
+) -> int:
+    """Pack the finished cells into results/<sweep>; report hears what each took or lacks; how many were packed."""
+    packed = 0
+    for row in make_plan(sweep, runs).rows:
+        if row.done:
+            size = pack_cell(row.cell, runs / row.cell.name, results / sweep.name / row.cell.name)
+            report(row.cell, f"{size / 1e6:.2f} MB")
+            packed += 1
+        else:
+            report(row.cell, f"left out: {row.problem or row.left}")
+    if packed:
+        write_whole(results / sweep.name / "sweep.yaml", sweep.path.read_bytes())
+    return packed
+
+
+def pack_cell(cell: Cell, run: Path, target: Path) -> int:
+    """Pack one finished cell; returns the bytes that it takes."""
+    content: dict[str, str | bytes] = {name: (run / name).read_bytes() for name in (BENCHMARK, ENVIRONMENT, LOG, MASKS)}
+    content[RECIPE] = portable(cell.recipe).to_yaml()
+    records = merge(records_folder(run, NAME)).records
+    lines = "".join(record.to_json() + "\n" for record in records)
+    content[f"certify/{NAME}/{SETTINGS}"] = (records_folder(run, NAME) / SETTINGS).read_bytes()
+    content[f"certify/{NAME}/{RECORDS}"] = gzip.compress(lines.encode(), mtime=0)
+    timing = {"certify_seconds": round(sum(record.seconds for record in records), 1)}
+    if (seconds := train_seconds(run)) is not None:
+        timing["train_seconds"] = seconds
+    tally = read_tally(run)
+    if cell.vote and tally:
+        content[VOTE] = tally.to_json()
+        timing["vote_seconds"] = round(tally.seconds, 1)
+    content[TIMING] = json.dumps(timing, indent=1) + "\n"
+    if cell.keep_weights:
+        from ars.experiments.weights import packed_weights
+
+        content[MODEL] = packed_weights(run / MODEL)
+    else:
+        (target / MODEL).unlink(missing_ok=True)
+    for name, data in content.items():
+        write_whole(target / name, data)
+    return sum((target / name).stat().st_size for name in content)
+
+
+def portable(recipe: Recipe) -> Recipe:
+    """The recipe without paths of the machine that it ran on: its data is then found where ARS_DATA says."""
+    data = recipe.data
+    if not any(path and _absolute(path) for path in (data.root, data.backgrounds)):
+        return recipe
+    if data.kind == "folder":
+        raise ValueError("data.root and data.backgrounds of a packed run must be relative paths; sweep with such ones")
+    root, backgrounds = (None if path and _absolute(path) else path for path in (data.root, data.backgrounds))
+    return replace(recipe, data=replace(data, root=root, backgrounds=backgrounds))
+
+
+def _absolute(path: str) -> bool:
+    return PurePosixPath(path).is_absolute() or PureWindowsPath(path).is_absolute()

@@ -1,0 +1,104 @@
+"""What is left to do of a cell, from the files in its folder; loads no torch."""
+
+import json
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from ars.certification.records import RecordError
+from ars.certification.shards import IncompleteError, merge, read_manifest
+from ars.experiments.beginning import begun_settings, records_folder
+from ars.experiments.files import LOG, MASKS, MODEL, RECIPE
+from ars.experiments.recipe import CertifySettings, RecipeError, read_recipe
+from ars.experiments.sweep import Cell
+from ars.experiments.tally import read_tally
+
+NAME = "test"  # the records of a sweep go to certify/test
+
+
+@dataclass(frozen=True)
+class Left:
+    """What a cell lacks: epochs of training, rounding, images to certify, images to vote on, masks."""
+
+    train: bool
+    epochs: int
+    rounding: bool
+    images: int
+    vote: bool
+    masks: bool
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing is left."""
+        return not (self.train or self.rounding or self.images or self.vote or self.masks)
+
+    def __str__(self) -> str:
+        steps = {
+            f"train {self.epochs} epochs": self.train,
+            "round": self.rounding and not self.train,
+            f"certify {self.images} images": self.images,
+            "vote": self.vote,
+            "masks": self.masks,
+        }
+        return ", ".join(step for step, is_left in steps.items() if is_left) or "done"
+
+
+def what_is_left(cell: Cell, folder: Path) -> Left:
+    """Look at a cell's folder; one that holds another recipe or records of other settings is refused."""
+    wanted = cell.recipe
+    if (folder / RECIPE).exists() and read_recipe(folder / RECIPE).identity != wanted.identity:
+        raise RecipeError(f"{folder} holds a run of another recipe; choose another folder with --out")
+    settings = cell_settings(cell, folder)
+    if not (folder / MODEL).exists():
+        log = folder / LOG
+        epochs = len(log.read_text(encoding="utf-8").splitlines()) if log.exists() else 0
+        left = max(0, wanted.train.epochs - epochs)
+        return Left(True, left, cell.weights == "bf16", settings.examples, cell.vote > 0, True)
+    return Left(
+        train=False,
+        epochs=0,
+        rounding=cell.weights == "bf16" and not is_rounded(folder / MODEL),
+        images=_missing(folder, settings),
+        vote=cell.vote > 0 and not _voted(cell, folder),
+        masks=not (folder / MASKS).exists(),
+    )
+
+
+def cell_settings(cell: Cell, folder: Path) -> CertifySettings:
+    """How the cell is certified; where it was begun, in the precision it was begun with, also on another machine."""
+    wanted = cell.recipe.certify
+    begun = begun_settings(folder, NAME)
+    if begun is None:
+        return wanted
+    if wanted.precision == "auto":
+        wanted = replace(wanted, precision=begun.precision)
+    for name, value in asdict(replace(wanted, examples=begun.examples)).items():
+        if (have := getattr(begun, name)) != value:
+            raise RecordError(
+                f"{records_folder(folder, NAME)} holds records with {name}={have}, the sweep asks for {value}; "
+                "choose another folder with --out, or remove that one"
+            )
+    return wanted
+
+
+def is_rounded(path: Path) -> bool:
+    """Whether the weights of a run were rounded to bf16."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="numpy") as file:
+            return "weights" in json.loads((file.metadata() or {}).get("about", "{}"))
+    except (SafetensorError, OSError, ValueError) as error:
+        raise ValueError(f"{path} is damaged or not a safetensors file ({error}); remove it to train again") from error
+
+
+def _missing(folder: Path, settings: CertifySettings) -> int:
+    try:
+        done = {record.certificate.index for record in merge(records_folder(folder, NAME), partial=True).records}
+    except IncompleteError:
+        done = set()
+    return sum(index not in done for index in range(0, settings.examples * settings.every, settings.every))
+
+
+def _voted(cell: Cell, folder: Path) -> bool:
+    manifest, tally = read_manifest(records_folder(folder, NAME)), read_tally(folder)
+    return manifest is not None and tally is not None and (tally.draws, tally.model) == (cell.vote, manifest.model)

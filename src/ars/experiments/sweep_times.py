@@ -1,0 +1,93 @@
+"""How long cells may take: as finished cells took, else as the sweep file's rough figures say; loads no torch."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Literal
+
+from ars.certification.schedule import Schedule
+from ars.certification.shards import merge
+from ars.experiments.beginning import records_folder
+from ars.experiments.files import TIMING
+from ars.experiments.sweep import Cell, Rough
+from ars.experiments.sweep_state import NAME, Left
+from ars.experiments.tally import read_tally
+
+What = Literal["epoch", "image", "vote"]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What a method took at a side k: seconds an epoch, a certified image, a vote; None where unknown.
+
+    Images of another schedule take another time; a rough figure has none, it holds for its sweep.
+    """
+
+    method: str
+    k: int | None
+    epoch: float | None
+    image: float | None
+    vote: float | None
+    schedule: Schedule | None = None
+
+
+@dataclass(frozen=True)
+class Times:
+    """Figures that were recorded, and rough ones for what was not."""
+
+    recorded: Sequence[Figure]
+    rough: Sequence[Figure]
+
+    def of(self, cell: Cell, what: What) -> float | None:
+        """Seconds that an epoch, an image or the vote of a cell may take."""
+        schedule = cell.recipe.certify.schedule
+        alike = [figure for figure in self.recorded if what != "image" or figure.schedule == schedule]
+        recorded = _seconds(cell, what, alike)
+        return _seconds(cell, what, self.rough) if recorded is None else recorded
+
+    def estimate(self, cell: Cell, left: Left) -> float | None:
+        """Seconds that the rest of a cell may take; None where a figure is missing."""
+        counts: dict[What, int] = {"epoch": left.epochs, "image": left.images, "vote": int(left.vote)}
+        parts = [(count, self.of(cell, what)) for what, count in counts.items() if count]
+        known = [count * seconds for count, seconds in parts if seconds is not None]
+        return sum(known) if len(known) == len(parts) else None
+
+
+def rough_figures(rough: Sequence[Rough]) -> list[Figure]:
+    """The figures that a sweep file states."""
+    return [Figure(method, it.k, it.epoch, it.image, it.vote) for it in rough for method in it.methods]
+
+
+def recorded_figure(cell: Cell, folder: Path) -> Figure:
+    """What a finished cell took."""
+    records = merge(records_folder(folder, NAME)).records
+    seconds, tally = train_seconds(folder), read_tally(folder)
+    return Figure(
+        cell.recipe.method,
+        cell.k,
+        epoch=None if seconds is None else seconds / cell.recipe.train.epochs,
+        image=fmean(record.seconds for record in records),
+        vote=tally.seconds if tally else None,
+        schedule=cell.recipe.certify.schedule,
+    )
+
+
+def train_seconds(folder: Path) -> float | None:
+    """What the training of a run took; None where it was made before that was recorded."""
+    path = folder / TIMING
+    return float(json.loads(path.read_text(encoding="utf-8"))["train_seconds"]) if path.exists() else None
+
+
+def _seconds(cell: Cell, what: What, figures: Sequence[Figure]) -> float | None:
+    """The mean of the method's figures at the cell's side, else at the nearest one, scaled by k^2."""
+    of_method = [figure for figure in figures if figure.method == cell.recipe.method]
+    known = [(figure.k or cell.k, getattr(figure, what)) for figure in of_method if getattr(figure, what) is not None]
+    if not known:
+        return None
+    if cell.k is None:
+        return fmean(seconds for _, seconds in known)
+    side = cell.k
+    nearest = min((k or side for k, _ in known), key=lambda k: abs(k - side))
+    return fmean(seconds for k, seconds in known if k == nearest) * (side / nearest) ** 2

@@ -1,0 +1,66 @@
+"""The accuracy of the plain vote on a test set, as vote.json states it; loads no torch."""
+
+import json
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from ars.certification.writing import write_whole
+from ars.experiments.files import BEGUN_VOTE, VOTE
+from ars.report.measures import standard_error
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How many of the first images the vote of so many draws answers correctly; nothing is certified.
+
+    model is the digest of the weights that voted, as records have it.
+    """
+
+    images: int
+    draws: int
+    correct: int
+    seed: int
+    seconds: float
+    precision: str
+    model: str
+
+    @property
+    def accuracy(self) -> float:
+        """The share of images that the vote is right about."""
+        return self.correct / self.images if self.images else 0.0
+
+    @property
+    def standard_error(self) -> float:
+        """What the choice of test images lets the accuracy vary by."""
+        return standard_error(self.accuracy, self.images)
+
+    def to_json(self) -> str:
+        """The content of vote.json."""
+        shown = {"accuracy": self.accuracy, "standard_error": self.standard_error} if self.images else {}
+        return json.dumps({**asdict(self), "seconds": round(self.seconds, 1), **shown}, indent=1) + "\n"
+
+    def same_vote(self, other: "Tally") -> bool:
+        """Whether both count the same votes, of however many images."""
+        names = ("draws", "seed", "precision", "model")
+        return all(getattr(self, name) == getattr(other, name) for name in names)
+
+
+def read_tally(folder: Path, *, begun: bool = False) -> Tally | None:
+    """The vote of a run, or what was begun of it; None where there is none that can be read."""
+    try:
+        content: dict[str, Any] = json.loads((folder / _name(begun)).read_text(encoding="utf-8"))
+        return Tally(**{field.name: content[field.name] for field in fields(Tally)})
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def write_tally(folder: Path, tally: Tally, *, begun: bool) -> None:
+    """Write what is counted; the whole vote takes the place of what was begun."""
+    write_whole(folder / _name(begun), tally.to_json())
+    if not begun:
+        (folder / BEGUN_VOTE).unlink(missing_ok=True)
+
+
+def _name(begun: bool) -> str:
+    return BEGUN_VOTE if begun else VOTE

@@ -1,0 +1,66 @@
+"""The plain vote on the whole test set: no certificate, no abstention, so every image counts.
+
+The draws are those that choose the class in a certification of the same seed, and ties are broken as there: the label
+of an image is the candidate of its certificate, the lowest class among those with the most votes.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+import torch
+
+from ars.certification.procedure import local_votes
+from ars.data.benchmark import Benchmark
+from ars.experiments.certifying import fingerprint
+from ars.experiments.device import choose_precision
+from ars.experiments.run import load_run
+from ars.experiments.tally import Tally, read_tally, write_tally
+from ars.smoothing import SmoothedClassifier
+
+AT_ONCE = 200  # images between two writes
+
+
+def vote_run(
+    folder: Path,
+    *,
+    draws: int,
+    seed: int,
+    precision: Literal["float32", "bfloat16", "auto"] = "auto",
+    device: torch.device,
+    report: Callable[[Tally, int], None] = lambda tally, total: None,
+    stop: Callable[[], bool] = lambda: False,
+) -> Tally:
+    """Vote on every test image of a run, or go on with it; a vote that is there is returned as it is."""
+    if draws < 1 or seed < 0:
+        raise ValueError(f"need draws >= 1 and seed >= 0, got {draws} and {seed}")
+    _, benchmark, model = load_run(folder, device)
+    total = benchmark.size("test")
+    tally = Tally(0, draws, 0, seed, 0.0, choose_precision(precision, device), fingerprint(model))
+    for begun in (True, False):
+        have = read_tally(folder, begun=begun)
+        if have is not None and have.same_vote(tally) and have.images <= total:
+            tally = have
+    report(tally, total)
+    while tally.images < total:
+        if stop():
+            raise KeyboardInterrupt
+        tally = _more(tally, model, benchmark, device)
+        write_tally(folder, tally, begun=tally.images < total)
+        report(tally, total)
+    return tally
+
+
+def _more(tally: Tally, model: SmoothedClassifier, benchmark: Benchmark, device: torch.device) -> Tally:
+    indices = range(tally.images, min(tally.images + AT_ONCE, benchmark.size("test")))
+    began = time.perf_counter()
+    images, labels = (part.to(device) for part in benchmark.examples("test", indices))
+    votes = local_votes(
+        model.localise(images), images, indices,
+        n=tally.draws, stage="select", seed=tally.seed, precision=tally.precision,
+    )  # fmt: skip
+    correct = int((votes.argmax(axis=1) == labels.cpu().numpy()).sum())
+    seconds = tally.seconds + time.perf_counter() - began
+    return replace(tally, images=tally.images + len(indices), correct=tally.correct + correct, seconds=seconds)

@@ -1,0 +1,210 @@
+"""ars sweep and ars pack as their users start them: killed, interrupted, out of time, with a cell that fails."""
+
+import dataclasses
+import json
+import multiprocessing
+import signal
+import subprocess
+import sys
+import time
+from itertools import count
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file
+
+from ars.certification.shards import merge
+from ars.cli import main
+
+BASE = """
+data: {passes: 1}
+classifier: {width: 4}
+mask: {width: 2}
+train: {epochs: 1, batch_size: 256, precision: float32}
+certify: {examples: 12, n_select: 20, n_estimate: 50, precision: float32}
+"""
+SWEEP = """
+recipe: base.yaml
+groups:
+  - {methods: [cohen], sigma: [0.5], vote: 10, keep_weights: true}
+  - {methods: [static_mask], sigma: [0.5], seeds: [3], vote: 0}
+"""
+CELLS = ["cohen-s0.5-seed0", "static_mask-s0.5-seed3"]
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sweep")
+    (folder / "base.yaml").write_text(BASE)
+    (folder / "tiny.yaml").write_text(SWEEP)
+    return folder / "tiny.yaml"
+
+
+@pytest.fixture(scope="module")
+def undisturbed(written, tmp_path_factory):
+    runs = tmp_path_factory.mktemp("undisturbed")
+    assert main(["sweep", str(written), "--out", str(runs), "--device", "cpu"]) == 0
+    return runs
+
+
+def made(runs):
+    """All that a sweep makes, without what it took."""
+    return {
+        name: (
+            [dataclasses.replace(record, seconds=0.0) for record in merge(runs / name / "certify/test").records],
+            {key: tensor.tolist() for key, tensor in load_file(runs / name / "model.safetensors").items()},
+            (runs / name / "masks.npz").read_bytes(),
+            {**vote(runs / name), "seconds": 0.0},
+        )
+        for name in CELLS
+    }
+
+
+def vote(run):
+    return json.loads((run / "vote.json").read_text()) if (run / "vote.json").exists() else {}
+
+
+def test_a_sweep_makes_every_cell_and_skips_what_is_done(written, undisturbed, capsys):
+    assert sorted(path.name for path in undisturbed.iterdir()) == CELLS
+    assert (vote(undisturbed / CELLS[0])["images"], vote(undisturbed / CELLS[0])["draws"]) == (300, 10)
+    assert vote(undisturbed / CELLS[1]) == {}
+    before = {path: path.stat().st_mtime_ns for path in undisturbed.rglob("*")}
+    assert main(["sweep", str(written), "--out", str(undisturbed)]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "tiny: 2 cells, 2 done, 0 left",
+        "  cohen-s0.5-seed0: done",
+        "  static_mask-s0.5-seed3: done",
+    ]
+    assert {path: path.stat().st_mtime_ns for path in undisturbed.rglob("*")} == before
+
+
+@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.slow)])
+def test_kills_at_any_write_change_nothing(written, undisturbed, tmp_path, monkeypatch, step):
+    """Each session dies at a later one of its writes than the one before, until one comes through."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    import killed_sweep
+
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["ars.experiments.certifying", "sklearn.datasets"])
+    arguments = ["sweep", str(written), "--out", str(tmp_path), "--device", "cpu"]
+    codes = []
+    for moment in count(4, step):
+        process = context.Process(target=killed_sweep.sweep_and_die, args=(moment, arguments))
+        process.start()
+        process.join()
+        codes.append(process.exitcode)
+        if codes[-1] != -signal.SIGKILL:
+            break
+    assert codes[-1] == 0
+    assert len(codes) > 2
+    assert made(tmp_path) == made(undisturbed)
+
+
+def test_a_sweep_ends_in_time_and_goes_on(written, tmp_path, capsys):
+    long = written.with_name("long.yaml")
+    long.write_text("recipe: base.yaml\ngroups: [{methods: [cohen], sigma: [1], override: {train.epochs: 5000}}]")
+    arguments = ["sweep", str(long), "--out", str(tmp_path), "--device", "cpu"]
+    began = time.monotonic()
+    assert main([*arguments, "--minutes", "0.1"]) == 0
+    assert time.monotonic() - began < 6 + 1
+    output = capsys.readouterr().out
+    assert "0.1 minutes are up; run the same command again to go on from here" in output
+    assert (tmp_path / "cohen-s1-seed0" / "checkpoint.safetensors").exists()
+    epochs = len((tmp_path / "cohen-s1-seed0" / "train.jsonl").read_text().splitlines())
+    assert epochs > 0
+    assert main([*arguments, "--plan"]) == 0
+    assert f"cohen-s1-seed0: train {5000 - epochs} epochs, certify 12 images" in capsys.readouterr().out
+    assert main([*arguments, "--minutes", "0"]) == 0
+    assert "[1/1]" not in capsys.readouterr().out
+
+
+def test_ctrl_c_says_how_to_go_on(written, tmp_path):
+    long = written.with_name("longer.yaml")
+    long.write_text("recipe: base.yaml\ngroups: [{methods: [cohen], sigma: [1], override: {train.epochs: 5000}}]")
+    command = [sys.executable, "-m", "ars.cli", "sweep", str(long), "--out", str(tmp_path), "--device", "cpu"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while not (tmp_path / "cohen-s1-seed0" / "train.jsonl").exists():
+        assert time.monotonic() < deadline
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "run the same command again to go on from here: ars sweep" in errors
+    assert "1 cells, 0 done, 1 left" in output
+    assert (tmp_path / "cohen-s1-seed0" / "checkpoint.safetensors").exists()
+
+
+def test_a_cell_that_fails_is_reported_and_the_others_go_on(written, tmp_path, capsys):
+    path = written.with_name("failing.yaml")
+    path.write_text(
+        """
+recipe: base.yaml
+groups:
+  - {methods: [cohen], sigma: [0.5], seeds: [7], override: {train.classifier.lr: 1.0e+30}}
+  - {methods: [cohen], sigma: [0.5], vote: 0}
+"""
+    )
+    assert main(["sweep", str(path), "--out", str(tmp_path), "--device", "cpu"]) == 1
+    output = capsys.readouterr()
+    assert "ars: cohen-s0.5-seed7: the loss is no longer a number" in output.err
+    assert "ars: 1 of 2 cells failed" in output.err
+    assert "2 cells, 1 done, 1 left" in output.out
+    assert "  cohen-s0.5-seed0: done" in output.out
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("recipe: base.yaml\ncolour: red", "'colour' is not accepted"),
+        ("recipe: base.yaml\ngroups: [{sigma: [1]}]", "methods"),
+        ("recipe: none.yaml\ngroups: [{methods: [cohen], sigma: [1]}]", "there is no recipe at"),
+    ],
+)
+def test_a_bad_sweep_file_gets_one_sentence_and_leaves_nothing_behind(written, tmp_path, capsys, text, words):
+    path = written.with_name("bad.yaml")
+    path.write_text(text)
+    for command in (["sweep", str(path), "--out", str(tmp_path / "runs")], ["pack", str(path), "--runs=x", "--out=y"]):
+        assert main(command) == 2
+        [line] = capsys.readouterr().err.strip().splitlines()
+        assert line.startswith("ars: ")
+        assert words in line
+    assert main(["sweep", str(tmp_path / "nowhere.yaml"), "--out", str(tmp_path / "runs")]) == 2
+    assert "there is no sweep file at" in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_one_of_several_processes_is_refused(written, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert main(["sweep", str(written), "--out", str(tmp_path)]) == 2
+    assert "ars sweep is one process, not rank 1 of 2" in capsys.readouterr().err
+
+
+def test_what_is_packed_can_be_certified_again(written, undisturbed, tmp_path, capsys):
+    assert main(["pack", str(written), "--runs", str(undisturbed), "--out", str(tmp_path)]) == 0
+    assert f"packed 2 of 2 cells into {tmp_path / 'tiny'}" in capsys.readouterr().out
+    packed = tmp_path / "tiny"
+    assert [name for name in CELLS if (packed / name / "model.safetensors").exists()] == CELLS[:1]
+    again = ["certify", str(packed / CELLS[0]), "--name", "again", "--device", "cpu"]
+    assert main(again) == 0
+    records = [dataclasses.replace(it, seconds=0.0) for it in merge(packed / CELLS[0] / "certify/again").records]
+    assert records == made(undisturbed)[CELLS[0]][0]
+    text = b"".join(path.read_bytes() for path in packed.rglob("*.*") if path.suffix in (".json", ".yaml", ".jsonl"))
+    assert str(tmp_path).encode() not in text
+    assert str(undisturbed).encode() not in text
+    assert main(["pack", str(written), "--runs", str(tmp_path / "none"), "--out", str(tmp_path / "x")]) == 2
+    assert "no cell of tiny is finished" in capsys.readouterr().err
+    assert not (tmp_path / "x").exists()
+
+
+def test_vote_prints_the_accuracy_that_it_keeps(undisturbed, capsys):
+    run = undisturbed / CELLS[0]
+    kept = (run / "vote.json").read_text()
+    assert main(["vote", str(run), "--draws", "10", "--device", "cpu", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == json.loads(kept)
+    assert main(["vote", str(run), "--draws", "10", "--device", "cpu"]) == 0
+    assert f"of 10 draws is right on {json.loads(kept)['accuracy']:.2%} of 300 test images" in capsys.readouterr().out
+    assert (run / "vote.json").read_text() == kept
+    assert main(["vote", str(run / "nowhere")]) == 2

@@ -1,0 +1,107 @@
+"""Small, portable, the same bytes each time."""
+
+import dataclasses
+import gzip
+import json
+import shutil
+import zipfile
+
+import numpy as np
+import pytest
+import yaml
+
+from ars.certification.records import Record
+from ars.certification.shards import merge
+from ars.data.settings import Data
+from ars.experiments.masks import save_average_masks
+from ars.experiments.packing import pack_cell, pack_sweep, portable
+from ars.experiments.recipe import Recipe
+from ars.experiments.sweep import Sweep
+
+from .conftest import CPU, TINY
+from .test_sweep_plan import cell, voted
+
+
+@pytest.fixture
+def runs(trained, tmp_path):
+    run = shutil.copytree(trained, tmp_path / "runs" / "run")
+    voted(run)
+    save_average_masks(run, TINY.certify, device=CPU)
+    return tmp_path / "runs"
+
+
+def contents(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_what_is_packed_is_all_that_is_needed(runs, tmp_path):
+    size = pack_cell(cell(), runs / "run", tmp_path / "packed")
+    packed = contents(tmp_path / "packed")
+    assert set(packed) == {
+        "recipe.yaml",
+        "environment.json",
+        "benchmark.json",
+        "train.jsonl",
+        "timing.json",
+        "vote.json",
+        "masks.npz",
+        "certify/test/settings.json",
+        "certify/test/records.jsonl.gz",
+    }
+    assert size == sum(len(data) for data in packed.values()) < 10_000
+    timing = json.loads(packed["timing.json"])
+    assert timing.keys() == {"train_seconds", "certify_seconds", "vote_seconds"}
+    assert timing["vote_seconds"] == 3.0
+    lines = gzip.decompress(packed["certify/test/records.jsonl.gz"]).decode().splitlines()
+    assert [Record.from_json(line) for line in lines] == list(merge(runs / "run/certify/test").records)
+    assert yaml.safe_load(packed["recipe.yaml"]) == yaml.safe_load(TINY.to_yaml())
+
+
+def test_packing_twice_gives_the_same_bytes(runs, tmp_path, monkeypatch):
+    pack_cell(cell(keep_weights=True), runs / "run", tmp_path / "one")
+    monkeypatch.setattr("time.time", lambda: 2e9)  # what gzip would write into its header
+    pack_cell(cell(keep_weights=True), runs / "run", tmp_path / "two")
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+    assert "model.safetensors" in contents(tmp_path / "one")
+    pack_cell(cell(), runs / "run", tmp_path / "one")
+    assert "model.safetensors" not in contents(tmp_path / "one")
+
+
+def test_unfinished_cells_are_left_out_and_named(runs, tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text("recipe: base.yaml\n")
+    said = {}
+    sweep = Sweep("mine", path, (cell(), cell(name="other")), ())
+    assert pack_sweep(sweep, runs, tmp_path / "results", report=lambda it, what: said.update({it.name: what})) == 1
+    assert said["other"] == "left out: train 1 epochs, certify 6 images, vote, masks"
+    assert sorted(path.name for path in (tmp_path / "results/mine").iterdir()) == ["run", "sweep.yaml"]
+    assert (tmp_path / "results/mine/sweep.yaml").read_text() == path.read_text()
+
+
+def test_no_path_of_the_machine_is_packed():
+    recipe = Recipe(data=Data(kind="cifar_backgrounds", size=48, root="/data/cifar", backgrounds="scenes"))
+    assert portable(recipe).data == Data(kind="cifar_backgrounds", size=48, backgrounds="scenes")
+    assert portable(TINY) is TINY
+    with pytest.raises(ValueError, match="must be relative paths"):
+        portable(Recipe(data=Data(kind="folder", root="C:\\photos")))
+
+
+def test_masks_are_bytes_with_the_place_of_the_object(runs):
+    with zipfile.ZipFile(runs / "run" / "masks.npz") as archive:
+        assert {info.date_time for info in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+    with np.load(runs / "run" / "masks.npz") as arrays:
+        assert set(arrays.files) == {"masks", "indices", "box"}
+        assert (arrays["masks"].shape, arrays["masks"].dtype) == ((6, 24, 24), np.uint8)
+        assert arrays["indices"].tolist() == list(range(6))
+        assert 0 < arrays["masks"].mean() < 255
+        assert arrays["box"].shape == (6, 4)
+
+
+def test_masks_of_a_method_without_any_keep_every_pixel(tiny, tmp_path):
+    from ars.experiments.run import train_run
+
+    train_run(tiny(method="cohen"), tmp_path / "run", device=CPU)
+    save_average_masks(tmp_path / "run", dataclasses.replace(TINY.certify, every=3), device=CPU)
+    with np.load(tmp_path / "run" / "masks.npz") as arrays:
+        assert (arrays["masks"] == 255).all()
+        assert arrays["indices"].tolist() == [0, 3, 6, 9, 12, 15]

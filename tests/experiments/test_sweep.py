@@ -1,0 +1,126 @@
+"""What a sweep file means, and what is said of one that means nothing."""
+
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+
+from ars.experiments.sweep import SweepError, read_sweep
+
+SWEEPS = Path(__file__).parents[2] / "recipes" / "sweeps"
+shipped = lru_cache(read_sweep)
+
+
+@pytest.fixture
+def written(tmp_path):
+    """Writes a sweep file beside a recipe."""
+    (tmp_path / "base.yaml").write_text("sigma: 0.3\ndata: {kind: cifar_backgrounds}\ntrain: {epochs: 9}\n")
+
+    def write(text):
+        path = tmp_path / "mine.yaml"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def test_cells_come_in_order_with_their_recipes(written):
+    sweep = read_sweep(
+        written(
+            """
+recipe: base.yaml
+override:
+  cohen: {train.epochs: 3, classifier.name: cifar_resnet}
+groups:
+  - methods: [cohen, adaptive]
+    k: [48, 32]
+    sigma: [0.5, 1]
+    override: {certify.mode: curve, certify.radii: [0, 0.01]}
+  - {methods: [adaptive], k: [48], sigma: [0.5], seeds: [1, 2], vote: 0, keep_weights: true}
+  - {methods: [cohen], sigma: [0.5], label: short, override: {train.epochs: 1}}
+"""
+        )
+    )
+    assert sweep.name == "mine"
+    assert [cell.name for cell in sweep.cells] == [
+        "cohen-k48-s0.5-seed0",
+        "adaptive-k48-s0.5-seed0",
+        "cohen-k48-s1-seed0",
+        "adaptive-k48-s1-seed0",
+        "cohen-k32-s0.5-seed0",
+        "adaptive-k32-s0.5-seed0",
+        "cohen-k32-s1-seed0",
+        "adaptive-k32-s1-seed0",
+        "adaptive-k48-s0.5-seed1",
+        "adaptive-k48-s0.5-seed2",
+        "cohen-s0.5-seed0-short",
+    ]
+    first, second, *_, last = (cell.recipe for cell in sweep.cells)
+    assert (first.method, first.data.size, first.sigma, first.train.epochs) == ("cohen", 48, 0.5, 3)
+    assert first.classifier.name == "cifar_resnet"
+    assert (second.train.epochs, second.certify.mode, second.certify.radii) == (9, "curve", (0.0, 0.01))
+    assert last.train.epochs == 1
+    seeded = sweep.cells[9]
+    assert (seeded.recipe.seed, seeded.vote, seeded.keep_weights, seeded.weights) == (2, 0, True, "bf16")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("recipe: base.yaml\ngrups: []", "'grups' is not accepted"),
+        ("recipe: base.yaml\ngroups: [{methods: [cohen], sigma: [1], colour: red}]", "'colour' is not accepted"),
+        ("recipe: base.yaml\ngroups: [{sigma: [1]}]", "required: methods"),
+        ("recipe: base.yaml\ngroups: [{methods: [], sigma: [1]}]", "methods must name at least one"),
+        ("recipe: base.yaml\ngroups: []", "at least one group"),
+        ("groups: [{methods: [cohen], sigma: [1]}]", "required: recipe"),
+        ("recipe: other.yaml\ngroups: [{methods: [cohen], sigma: [1]}]", "there is no recipe at"),
+        ("recipe: /etc/other.yaml\ngroups: [{methods: [cohen], sigma: [1]}]", "relative to the sweep file"),
+        ("recipe: base.yaml\ngroups: [{methods: [magic], sigma: [1]}]", "magic"),
+        ("recipe: base.yaml\ngroups: [{methods: [cohen], sigma: [-1]}]", "sigma must be positive"),
+        ("recipe: base.yaml\ngroups: [{methods: [cohen], sigma: [1, 1]}]", "2 cells are cohen-s1-seed0"),
+        (
+            "recipe: base.yaml\ngroups: [{methods: [cohen], sigma: [1], label: ../x}]",
+            "label is part of a folder's name",
+        ),
+        (
+            "recipe: base.yaml\ngroups: [{methods: [cohen], sigma: [1], override: {seed: 3}}]",
+            "given to groups as seeds",
+        ),
+        ("recipe: base.yaml\ngroups: [{methods: [cohen], sigma: [1], override: {train.epoch: 3}}]", "train.epoch"),
+        ("recipe: base.yaml\noverride: {magic: {}}\ngroups: [{methods: [cohen], sigma: [1]}]", "magic"),
+        ("- 1", "Unexpected config"),
+    ],
+)
+def test_a_bad_sweep_file_gets_one_sentence(written, text, words):
+    with pytest.raises(SweepError) as caught:
+        read_sweep(written(text))
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert "class_path" not in str(caught.value)
+
+
+@pytest.mark.parametrize("path", sorted(SWEEPS.glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_sweep_that_is_shipped_can_be_read_and_has_figures_for_all_its_cells(path):
+    from ars.experiments.sweep_plan import make_plan
+
+    sweep = shipped(path)
+    plan = make_plan(sweep, Path("nowhere"))
+    assert plan.left == len(sweep.cells) > 0
+    assert plan.seconds is not None
+    assert plan.seconds < 3 * 3600
+
+
+def test_table_1_is_whole():
+    """headline, cross, rivals and table1 together are the paper's Table 1, each cell once."""
+    names = [
+        cell.name
+        for name in ("headline", "cross", "rivals", "table1")
+        for cell in shipped(SWEEPS / f"{name}.yaml").cells
+    ]
+    wanted = {
+        f"{method}-k{k}-s{sigma:g}-seed0"
+        for method in ("cohen", "static_mask", "adaptive", "unicr", "sukenik")
+        for k in (32, 48, 64, 96)
+        for sigma in (0.25, 0.5, 1.0)
+    }
+    assert sorted(names) == sorted(wanted)

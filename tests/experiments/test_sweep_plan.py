@@ -1,0 +1,106 @@
+"""What is left of cells, from their files, and how long that may take."""
+
+import dataclasses
+import json
+import shutil
+
+import pytest
+
+from ars.experiments.masks import save_average_masks
+from ars.experiments.sweep import Cell, Rough, Sweep
+from ars.experiments.sweep_plan import make_plan
+from ars.experiments.sweep_state import Left, what_is_left
+from ars.experiments.sweep_times import Figure, Times, rough_figures
+from ars.experiments.tally import Tally, write_tally
+
+from .conftest import CPU, TINY
+
+
+def cell(**changes):
+    usual = {"name": "run", "recipe": TINY, "k": None, "weights": "float32", "vote": 100, "keep_weights": False}
+    return Cell(**{**usual, **changes})
+
+
+@pytest.fixture
+def run(trained, tmp_path):
+    return shutil.copytree(trained, tmp_path / "run")
+
+
+def voted(run, **changes):
+    model = json.loads((run / "certify/test/settings.json").read_text())["model"]
+    tally = Tally(images=300, draws=100, correct=30, seed=0, seconds=3.0, precision="float32", model=model)
+    write_tally(run, dataclasses.replace(tally, **changes), begun=False)
+
+
+def test_a_cell_is_done_step_by_step(run, tmp_path):
+    assert str(what_is_left(cell(), tmp_path / "none")) == "train 1 epochs, certify 6 images, vote, masks"
+    assert str(what_is_left(cell(), run)) == "vote, masks"
+    voted(run)
+    save_average_masks(run, TINY.certify, device=CPU)
+    assert what_is_left(cell(), run).done
+    assert str(what_is_left(cell(weights="bf16"), run)) == "round"
+    assert what_is_left(cell(vote=0), run).done
+    voted(run, draws=99)
+    assert str(what_is_left(cell(), run)) == "vote"
+    voted(run, model="another")
+    assert str(what_is_left(cell(), run)) == "vote"
+    (run / "certify/test/shard-00000.jsonl").unlink()
+    assert what_is_left(cell(), run).images == 6
+    (run / "model.safetensors").unlink()
+    assert (what_is_left(cell(), run).train, what_is_left(cell(), run).epochs) == (True, 0)
+
+
+def test_more_images_are_left_but_other_settings_are_refused(run):
+    def certified(**changes):
+        return cell(recipe=dataclasses.replace(TINY, certify=dataclasses.replace(TINY.certify, **changes)))
+
+    assert what_is_left(certified(examples=9), run).images == 3
+    assert what_is_left(certified(examples=2), run).images == 0
+    assert what_is_left(certified(precision="auto"), run).images == 0  # begun in float32, so it stays
+    with pytest.raises(ValueError, match=r"records with alpha=0\.05, the sweep asks for 0\.1"):
+        what_is_left(certified(alpha=0.1), run)
+    with pytest.raises(ValueError, match="holds a run of another recipe"):
+        what_is_left(cell(recipe=dataclasses.replace(TINY, sigma=0.1)), run)
+
+
+def sized(k, method="cohen", epochs=10):
+    recipe = dataclasses.replace(TINY, method=method, train=dataclasses.replace(TINY.train, epochs=epochs))
+    return cell(recipe=recipe, k=k)
+
+
+def test_times_come_from_finished_cells_first():
+    schedule = TINY.certify.schedule
+    recorded = [
+        Figure("cohen", 64, 4.0, 0.5, 10.0, schedule),
+        Figure("cohen", 64, 6.0, 0.7, 20.0, schedule),
+        Figure("cohen", 32, 1.0, 9.0, 3.0, dataclasses.replace(schedule, n_max=77)),
+    ]
+    times = Times(recorded, rough_figures([Rough(("cohen", "unicr"), k=32, epoch=7.0)]))
+    assert times.of(sized(64), "epoch") == 5.0
+    assert times.of(sized(32), "epoch") == 1.0
+    assert times.of(sized(96), "epoch") == pytest.approx(5.0 * 2.25)  # the nearest side is 64
+    assert times.of(sized(32), "image") == pytest.approx(0.6 / 4)  # that of 32 had other draws
+    assert times.of(sized(64, "unicr"), "epoch") == 28.0
+    assert times.of(sized(64, "unicr"), "vote") is None
+    assert times.of(sized(64, "adaptive"), "epoch") is None
+    left = Left(train=True, epochs=3, rounding=True, images=6, vote=True, masks=True)
+    assert times.estimate(sized(64), left) == pytest.approx(3 * 5 + 6 * 0.6 + 15)
+    assert times.estimate(sized(64, "unicr"), left) is None
+    assert times.estimate(sized(64, "unicr"), dataclasses.replace(left, images=0, vote=False)) == 84.0
+
+
+def test_a_plan_learns_from_a_finished_cell_and_names_a_spoilt_one(run, tmp_path):
+    voted(run)
+    save_average_masks(run, TINY.certify, device=CPU)
+    (run / "timing.json").write_text('{"train_seconds": 8.0}')
+    spoilt = shutil.copytree(run, tmp_path / "spoilt")
+    (spoilt / "certify/test/settings.json").write_text("{")
+    more = dataclasses.replace(TINY, seed=1, train=dataclasses.replace(TINY.train, epochs=5))
+    cells = (cell(), cell(name="next", recipe=more), cell(name="spoilt"))
+    plan = make_plan(Sweep("s", tmp_path / "s.yaml", cells[:2], ()), tmp_path)
+    assert (plan.rows[0].done, plan.left) == (True, 1)
+    images = sum(json.loads(line)["seconds"] for line in (run / "certify/test/shard-00000.jsonl").open())
+    assert plan.seconds == pytest.approx(5 * 8.0 + images + 3.0)
+    plan = make_plan(Sweep("s", tmp_path / "s.yaml", cells, ()), tmp_path)
+    assert "settings.json cannot be read" in plan.rows[2].problem
+    assert (plan.left, plan.seconds) == (2, None)

@@ -1,0 +1,72 @@
+"""The plain vote: the selection draws of a certification, on every test image, in pieces."""
+
+import json
+import math
+import shutil
+
+import pytest
+
+from ars.certification.shards import merge
+from ars.data.digits import DigitsOnPhotographs
+from ars.experiments import voting
+from ars.experiments.voting import vote_run
+
+from .conftest import CPU, TINY
+
+SEEN = 12
+
+
+@pytest.fixture
+def run(trained, tmp_path, monkeypatch):
+    monkeypatch.setattr(voting, "AT_ONCE", 5)
+    monkeypatch.setattr(DigitsOnPhotographs, "size", lambda self, split: SEEN)
+    return shutil.copytree(trained, tmp_path / "run")
+
+
+def vote(folder, **options):
+    return vote_run(
+        folder, **{"draws": TINY.certify.n_select, "seed": 0, "device": CPU, "precision": "float32", **options}
+    )
+
+
+def test_the_vote_is_the_candidate_of_the_certificate(run):
+    tally = vote(run)
+    content = json.loads((run / "vote.json").read_text())
+    assert (content["images"], content["draws"], content["seed"]) == (SEEN, 20, 0)
+    accuracy = content["correct"] / SEEN
+    assert content["accuracy"] == tally.accuracy == accuracy
+    assert content["standard_error"] == math.sqrt(accuracy * (1 - accuracy) / SEEN)
+    records = merge(run / "certify" / "test").records
+    right = sum(record.certificate.candidate == record.truth for record in records)
+    assert vote(run, stop=lambda: True).correct == tally.correct  # nothing is left to stop
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DigitsOnPhotographs, "size", lambda self, split: len(records))
+        (run / "vote.json").unlink()
+        assert vote(run).correct == right
+
+
+def test_an_interrupted_vote_goes_on(run):
+    whole = vote(run)
+    (run / "vote.json").unlink()
+    asked = []
+
+    def stop():
+        asked.append(1)
+        return len(asked) == 3
+
+    with pytest.raises(KeyboardInterrupt):
+        vote(run, stop=stop)
+    assert json.loads((run / "vote-begun.json").read_text())["images"] == 10
+    seen = []
+    again = vote(run, report=lambda tally, total: seen.append((tally.images, total)))
+    assert seen == [(10, SEEN), (SEEN, SEEN)]
+    assert (again.correct, again.images) == (whole.correct, whole.images)
+    assert not (run / "vote-begun.json").exists()
+
+
+def test_a_vote_of_other_draws_is_made_anew(run):
+    vote(run)
+    assert vote(run, draws=7).draws == 7
+    assert json.loads((run / "vote.json").read_text())["draws"] == 7
+    with pytest.raises(ValueError, match="need draws >= 1"):
+        vote(run, draws=0)
