@@ -26,6 +26,7 @@ from ars.training.checkpoint import (
     optimizer_tensors,
     save_tensors,
 )
+from ars.training.freezing import Modes
 from ars.training.objective import Objective
 from ars.training.optimizers import make_optimizers, settings_of
 from ars.training.settings import TrainSettings
@@ -78,6 +79,7 @@ class Trainer:
         if self.steps_per_epoch < 1:
             raise ValueError(f"batch_size={settings.batch_size} is above the {benchmark.train_size()} training images")
         self.optimizers = make_optimizers(model, settings)
+        self.modes = Modes(model, mask_only_epochs=settings.mask_only_epochs)
         self.stepper = Stepper(Objective(model, precision), self.optimizers)
         self.step = 0
         self.totals = torch.zeros(2, device=self.device)  # loss, correct answers since the epoch began
@@ -87,7 +89,8 @@ class Trainer:
     @property
     def steps(self) -> int:
         """How many steps the whole training has."""
-        return self.steps_per_epoch * self.settings.epochs
+        whole = self.steps_per_epoch * self.settings.epochs
+        return min(whole, self.settings.max_steps or whole)
 
     def run(
         self,
@@ -110,9 +113,12 @@ class Trainer:
                     if stop():
                         self.save()
                         raise Interrupted
+                    if self.step == self.steps:
+                        break
                     if time.monotonic() - saved > 60 * self.settings.checkpoint_minutes:
                         self.save()
                         saved = time.monotonic()
+        self._check_loss()  # max_steps may end within an epoch
         self.model.eval()
 
     def save(self) -> None:
@@ -139,7 +145,7 @@ class Trainer:
         return self.benchmark.train_batches(epoch, seed=self.seed, batch_size=self.settings.batch_size, start=done)
 
     def _train_step(self, images: Tensor, labels: Tensor) -> None:
-        self.model.train()
+        self.modes.set(self.step // self.steps_per_epoch)
         generator = torch.Generator(self.device).manual_seed(step_seed(self.seed, self.step))
         torch.manual_seed(step_seed(self.seed, self.step, purpose=1))  # dropout has no generator of its own
         loss, accuracy = self.stepper(images, labels, generator, self._rates())
@@ -183,8 +189,11 @@ class Trainer:
 
     def _rates(self) -> dict[str, float]:
         """The learning rate of each optimiser at the step that comes."""
-        factor = self.settings.schedule.at(self.step, steps_per_epoch=self.steps_per_epoch, epochs=self.settings.epochs)
-        return {name: settings_of(self.settings, name).lr * factor for name in self.optimizers}
+        return {
+            name: settings_of(self.settings, name).lr
+            * self.settings.factor(name, self.step, steps_per_epoch=self.steps_per_epoch)
+            for name in self.optimizers
+        }
 
 
 def step_seed(seed: int, step: int, *, purpose: int = 0) -> int:
