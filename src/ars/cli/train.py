@@ -1,6 +1,7 @@
 """ars train: from a recipe to a trained run folder."""
 
 import argparse
+import sys
 from pathlib import Path
 
 from ars.cli.interrupt import stoppable
@@ -66,6 +67,9 @@ def run(options: argparse.Namespace) -> int:
             raise ValueError("say where the run goes: --out RUN")
         folder = usual_folder(options.recipe.stem, recipe)
         print(f"the run goes to {folder}; another place: --out RUN")
+    if recipe.train.mask_only_epochs and not recipe.classifier.trained:
+        print(f"the first {recipe.train.mask_only_epochs} epochs fit the mask to an untrained classifier; "
+              "start from a trained one with --classifier.from_run RUN", file=sys.stderr)  # fmt: skip
     train_with_progress(recipe, folder, options.device)
     return 0
 

@@ -33,7 +33,7 @@ class Data:
         size: side of an input: k of cifar_backgrounds (32 is plain CIFAR-10), imagenet, folder.
         root: where the data lies, a folder or a zip; without it, in the folder that ARS_DATA names (not folder).
         backgrounds: cifar_backgrounds, folder: a folder with train/ and test/, a zip of one, or a pack.
-        padding: cifar_backgrounds at size 32: random crops in training, after padding by so many pixels (Cohen et al.: 4).
+        padding: cifar_backgrounds at size 32: random crops in training after padding by so many pixels (Cohen: 4).
         pasted: folder: side of the images that are pasted on backgrounds.
         attribute: celeba: the attribute to tell, by its name.
         feature: celeba: what every crop shows, mouth, eyes, nose or face.
