@@ -25,7 +25,7 @@ def recipe(name, *overrides):
 @pytest.mark.parametrize(
     ("name", "overrides", "part", "optimizer", "rates"),
     [
-        ("cifar_backgrounds_paper", [], "classifier", ("adamw", 1e-4), {0: 1e-2, 29: 1e-2, 30: 1e-3, 60: 1e-4, 99: 1e-5}),
+        ("cifar_backgrounds_paper", [], "classifier", ("adamw", 1e-4), {29: 1e-2, 30: 1e-3, 60: 1e-4, 99: 1e-5}),
         ("cifar_backgrounds_paper", [], "mask", ("adamw", 1e-4), {0: 1e-3, 39: 1e-3, 40: 5e-4, 80: 2.5e-4, 99: 2.5e-4}),
         ("cifar_cohen", [], "classifier", ("sgd", 1e-4), {0: 1e-1, 30: 1e-2, 60: 1e-3, 89: 1e-3}),
         ("cifar_unicr", [], "classifier", ("adamw", 1e-2), {0: 1e-3, 30: 5e-4, 60: 2.5e-4, 99: 1.25e-4}),
