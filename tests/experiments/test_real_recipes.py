@@ -1,4 +1,4 @@
-"""The recipes of CelebA and ImageNet at full size on whatever ARS_DATA holds of them: train, interrupt, go on, certify."""
+"""CelebA and ImageNet recipes at full size on what ARS_DATA holds of them: train, interrupt, go on, certify."""
 
 from pathlib import Path
 
