@@ -28,9 +28,10 @@ def make(tmp_path, write_cifar, write_backgrounds):
     layout = write_cifar(tmp_path, rows=60)
     scenes = write_backgrounds(tmp_path / "scenes")
 
-    def make(k, seed=0):
+    def make(k, seed=0, padding=0):
         cifar = load_cifar10(tmp_path, layout)
-        return compose_cifar(cifar, load_backgrounds(str(scenes), k) if k > SIDE else None, seed=seed)
+        onto = load_backgrounds(str(scenes), k) if k > SIDE else None
+        return compose_cifar(cifar, onto, seed=seed, padding=padding)
 
     return make
 
@@ -113,6 +114,32 @@ def test_training_flips_each_image_for_itself_and_testing_none(make):
     mirrored = [any(torch.equal(image.flip(2), patch) for patch in patches) for image in batch]
     assert all(a != b for a, b in zip(plain, mirrored, strict=True))
     assert 25 < sum(mirrored) < 75
+
+
+def test_random_crops_shift_each_training_image_for_itself_and_nothing_else(make):
+    plain, cropped = make(32), make(32, padding=2)
+    [(shown, labels)] = cropped.train_batches(1, seed=3, batch_size=118)
+    [(whole, same_labels)] = plain.train_batches(1, seed=3, batch_size=118)
+    assert torch.equal(labels, same_labels)
+    bordered = torch.nn.functional.pad(whole, (2, 2, 2, 2))
+    places = Counter()
+    for image, around in zip(shown, bordered, strict=True):
+        [place] = [(top, left) for top in range(5) for left in range(5)
+                   if torch.equal(image, around[:, top : top + SIDE, left : left + SIDE])]  # fmt: skip
+        places[place] += 1
+    assert {top for top, _ in places} == {left for _, left in places} == set(range(5))
+    assert max(places.values()) < 20
+    [(again, _)] = cropped.to(torch.device("cpu")).train_batches(1, seed=3, batch_size=118)
+    assert torch.equal(again, shown)
+    for split in ("validation", "test"):
+        assert torch.equal(cropped.examples(split, [0])[0], plain.examples(split, [0])[0])
+    assert torch.equal(cropped.references(), plain.references())
+    assert cropped.moments() == plain.moments()
+
+
+def test_random_crops_are_refused_on_backgrounds(make):
+    with pytest.raises(ValueError, match="crops with padding are for images without backgrounds"):
+        make(48, padding=4)
 
 
 def test_an_epoch_shows_every_image_once_and_can_start_in_the_middle(make):

@@ -5,6 +5,7 @@ import pytest
 from ars.data.digits import DigitsOnPhotographs
 from ars.experiments.build import build_model
 from ars.experiments.recipe import Classifier, Data, Mask, Recipe
+from ars.training.freezing import freeze_classifier
 from ars.training.loop import Trainer
 from ars.training.settings import TrainSettings
 
@@ -26,9 +27,11 @@ def make_trainer(benchmark):
     """A trainer of a tiny recipe in a folder; the same folder again is the same run, resumed."""
     import torch
 
-    def make(folder: Path, recipe: Recipe = RECIPE, identity: str | None = None) -> Trainer:
+    def make(folder: Path, recipe: Recipe = RECIPE, identity: str | None = None, *, frozen: bool = False) -> Trainer:
         folder.mkdir(exist_ok=True)
         model = build_model(recipe, benchmark, torch.device("cpu"))
+        if frozen:
+            freeze_classifier(model)
         return Trainer(
             model,
             benchmark,

@@ -34,3 +34,30 @@ def test_nonsense_is_refused():
         Optimizer(lr=0)
     with pytest.raises(ValueError, match="at least 1"):
         TrainSettings(epochs=0)
+    with pytest.raises(ValueError, match="max_steps must be at least 1"):
+        TrainSettings(max_steps=0)
+    with pytest.raises(ValueError, match=r"mask_only_epochs must be at least 0 and below epochs=7, got 7; .*freeze"):
+        TrainSettings(mask_only_epochs=7)
+    for wrong in ({"every": 0}, {"factor": 0.0}, {"warmup": -0.1}):
+        with pytest.raises(ValueError, match="a schedule needs every >= 1"):
+            Schedule(**wrong)
+
+
+def test_the_mask_has_its_own_schedule_or_the_classifiers():
+    steps = Schedule(name="steps", every=30, factor=0.1)
+    settings = TrainSettings(epochs=100, schedule=steps, mask_schedule=Schedule(name="steps", every=40, factor=0.5))
+    at = [(settings.factor("classifier", 3 * e, steps_per_epoch=3), settings.factor("mask", 3 * e, steps_per_epoch=3))
+          for e in (0, 35, 45, 99)]  # fmt: skip
+    assert at == [pytest.approx(pair) for pair in [(1, 1), (0.1, 1), (0.1, 0.5), (0.001, 0.25)]]
+    alike = TrainSettings(epochs=100, schedule=steps)
+    assert alike.factor("mask", 35, steps_per_epoch=1) == pytest.approx(0.1)
+
+
+def test_schedules_begin_anew_after_the_mask_only_epochs():
+    settings = TrainSettings(epochs=5, mask_only_epochs=2, schedule=Schedule(warmup=0.0))
+    factors = [settings.factor("mask", step, steps_per_epoch=4) for step in range(20)]
+    assert factors[0] == factors[8] == 1
+    assert factors[:8] == sorted(factors[:8], reverse=True)
+    assert factors[8:] == sorted(factors[8:], reverse=True)
+    assert factors[7] < 0.05
+    assert factors[19] < 0.02

@@ -13,6 +13,7 @@ from ars.cli.options import (
     Override,
     Subparsers,
     add_certification,
+    add_classifier,
     add_command,
     add_device,
     add_memory,
@@ -25,7 +26,7 @@ from ars.experiments.recipe import CertifySettings, Recipe, recipe_keys
 from ars.experiments.world import World, read_world
 
 if TYPE_CHECKING:
-    from ars.experiments.given import Given
+    from ars.experiments.given import Source
 
 TEACH = """\
 Certify test images of a run. With probability at least 1 - alpha over the draws, each label that is given is not
@@ -43,6 +44,10 @@ A model that was not trained here, imported from the current folder or the envir
 
 my_model is a SmoothedClassifier or a function that returns one; a plain classifier is smoothed with --sigma as in
 Cohen et al.
+
+A run that was trained around a classifier of your own holds its weights; its code is imported when you name it again:
+
+  ars certify runs/mine --classifier my_package:my_classifier
 """
 NOTICE = "ars: ending after the shard in flight; Ctrl-C again ends at once and gives up that shard"
 
@@ -60,6 +65,7 @@ def add_to(commands: Subparsers) -> None:
         "--engine", choices=("local", "ray"), default="local", help="ray: on a Ray cluster, or all cores"
     )
     parser.add_argument("--json", action="store_true", help="print a JSON summary")
+    add_classifier(parser)
     group = parser.add_argument_group("a model that was not trained here")
     group.add_argument("--model", metavar="PACKAGE:NAME", help="where to import the model from")
     group.add_argument("--data", metavar="KIND[:ROOT]", help="its benchmark: digits, or folder:PATH, ...")
@@ -76,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
     """Certify, showing progress, and print a summary."""
     folder, given = _what(options)
     world = read_world()
-    settings = override(settings_of(folder, options.name, trained=given is None), options)
+    settings = override(settings_of(folder, options.name, trained=options.model is None), options)
     certify_with_progress(
         folder,
         settings,
@@ -102,7 +108,7 @@ def certify_with_progress(
     name: str = "test",
     stages: int = 0,
     shard_size: int | None = None,
-    given: "Given | None" = None,
+    given: "Source | None" = None,
     world: World = World(),  # noqa: B008 (frozen)
     engine: str = "local",
     memory: float | None = None,
@@ -143,7 +149,7 @@ def certify_with_progress(
         save_stages(folder, settings, device=device, name=name, images=stages, given=given)
 
 
-def _what(options: argparse.Namespace) -> "tuple[Path, Given | None]":
+def _what(options: argparse.Namespace) -> "tuple[Path, Source | None]":
     """The run folder, and the model where it was not trained here."""
     if options.model is None:
         extra = [f"--{name}" for name in ("data", "sigma", "out") if getattr(options, name) is not None]
@@ -152,7 +158,13 @@ def _what(options: argparse.Namespace) -> "tuple[Path, Given | None]":
             raise ValueError(f"{extra[0]} belongs to a model that was not trained here; name it with --model")
         if options.folder is None:
             raise ValueError("say what to certify: a run folder, or --model PACKAGE:NAME --data KIND --out RUN")
-        return options.folder, None
+        if options.classifier is None:
+            return options.folder, None
+        from ars.experiments.given import Around
+
+        return options.folder, Around(options.folder, options.classifier)
+    if options.classifier is not None:
+        raise ValueError("--classifier belongs to a run that was trained here; give its folder and leave --model out")
     if options.folder is not None:
         raise ValueError(
             f"give a run folder ({options.folder}) or --model, not both; records of --model go to --out RUN"

@@ -43,6 +43,13 @@ def add_device(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", default="auto", help="auto (a GPU where there is one), cpu, cuda, cuda:1, mps, ...")
 
 
+def add_classifier(parser: argparse.ArgumentParser) -> None:
+    """The code of a classifier that a run was trained around."""
+    parser.add_argument(
+        "--classifier", metavar="PACKAGE:NAME", help="where to import the classifier from that RUN was trained around"
+    )
+
+
 def add_memory(parser: argparse.ArgumentParser) -> None:
     """How much of the GPU to take."""
     parser.add_argument("--memory", type=float, metavar="GIB", help="take at most so much of the GPU's memory")
@@ -112,11 +119,19 @@ def imported_model(path: Path) -> str | None:
 
 
 class Override(argparse.Action):
-    """Collects --key value as the recipe's parser reads it."""
+    """Collects --key value as the recipe's parser reads it; key is the dotted name that a short option stands for."""
+
+    def __init__(self, *args: Any, key: str | None = None, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.key = key
 
     def __call__(self, parser: object, namespace: argparse.Namespace, value: Any, option: str | None = None) -> None:
-        """Append one override."""
-        namespace.overrides = [*(namespace.overrides or []), f"{option}={value}"]
+        """Append one override; an option without a value says true."""
+        given = "true" if self.nargs == 0 else value
+        namespace.overrides = [
+            *(namespace.overrides or []),
+            f"--{self.key}={given}" if self.key else f"{option}={given}",
+        ]
 
 
 def data_overrides(text: str) -> tuple[str, ...]:

@@ -7,7 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ars.cli.options import Subparsers, add_certification, add_command, add_device, add_memory, override, recipe_of
+from ars.cli.options import (
+    Subparsers,
+    add_certification,
+    add_classifier,
+    add_command,
+    add_device,
+    add_memory,
+    override,
+    recipe_of,
+)
 from ars.theory.rounding import truncate
 
 if TYPE_CHECKING:
@@ -32,6 +41,7 @@ def add_to(commands: Subparsers) -> None:
     parser.add_argument("--resize", action="store_true", help="scale and crop images to the model's size")
     parser.add_argument("--masks", type=Path, metavar="DIR", help="save the average mask of each image there, as PNG")
     parser.add_argument("--json", action="store_true", help="print one JSON object a line")
+    add_classifier(parser)
     add_certification(parser)
     add_device(parser)
     add_memory(parser)
@@ -51,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
     settings = replace(settings, precision=choose_precision(settings.precision, device))
     if options.memory is not None:
         limit_memory(device, options.memory)
-    _, benchmark, model = load_run(options.folder, device)
+    _, benchmark, model = load_run(options.folder, device, classifier=options.classifier)
     images = [read_image(path) for path in options.images]
     if options.resize:
         images = [fit_image(image, benchmark.shape[1:]) for image in images]

@@ -1,6 +1,7 @@
 """ars train: from a recipe to a trained run folder."""
 
 import argparse
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,10 +14,25 @@ Train a smoothed classifier from a YAML recipe into a run folder. An interrupted
 
   ars train recipes/digits.yaml --out runs/ars
   ars train recipes/digits.yaml --out runs/cohen --method cohen --sigma 1.0 --train.epochs 30
+  ars train recipes/cifar_backgrounds.yaml --method adaptive --k 64 --sigma 0.5 --seed 1
 
 Every key of the recipe can be overridden with its dotted name; unknown keys are refused.
-'ars train --keys' lists them all.
+'ars train --keys' lists them all. --k is short for --data.size. Without --out the run goes to
+runs/RECIPE-METHOD-kK-sSIGMA-seedSEED.
+
+A mask around a classifier of your own, which was trained under noise and stays as it is:
+
+  ars train recipes/digits.yaml --out runs/mine --classifier my_package:factory --weights my.safetensors --freeze
+  ars train recipes/digits.yaml --out runs/ours --classifier.from_run runs/cohen --freeze
+
+factory is a module or a function that returns one, images in [0, 1] to logits; the recipe's sigma is the noise that
+the mask and it are certified with.
 """
+SHORT = {
+    "k": ("data.size", "K", "side of an input, k of the paper: short for --data.size"),
+    "classifier": ("classifier.factory", "PACKAGE:NAME", "a classifier of your own: short for --classifier.factory"),
+    "weights": ("classifier.weights", "FILE", "its state dict as safetensors: short for --classifier.weights"),
+}
 
 
 def add_to(commands: Subparsers) -> None:
@@ -24,6 +40,16 @@ def add_to(commands: Subparsers) -> None:
     parser = add_command(commands, "train", run, summary="train a model from a recipe", teach=TEACH)
     parser.add_argument("recipe", type=Path, nargs="?", help="the YAML recipe (without one: the demo's)")
     parser.add_argument("--out", type=Path, metavar="RUN", help="the run folder to make or to go on with")
+    for name, (key, metavar, meaning) in SHORT.items():
+        parser.add_argument(f"--{name}", dest="overrides", action=Override, key=key, metavar=metavar, help=meaning)
+    parser.add_argument(
+        "--freeze",
+        dest="overrides",
+        action=Override,
+        key="classifier.freeze",
+        nargs=0,
+        help="train only the mask, the classifier stays as it is: short for --classifier.freeze true",
+    )
     parser.add_argument("--keys", action="store_true", help="list every key of a recipe and exit")
     add_device(parser)
     for key in recipe_keys(Recipe()):  # listed by --keys
@@ -35,10 +61,29 @@ def run(options: argparse.Namespace) -> int:
     if options.keys:
         print(recipe_parser().format_help())
         return 0
-    if options.out is None:
-        raise ValueError("say where the run goes: --out RUN")
-    train_with_progress(read_recipe(options.recipe, options.overrides or []), options.out, options.device)
+    recipe = read_recipe(options.recipe, options.overrides or [])
+    folder = options.out
+    if folder is None:
+        if options.recipe is None:
+            raise ValueError("say where the run goes: --out RUN")
+        folder = usual_folder(options.recipe.stem, recipe)
+        print(f"the run goes to {folder}; another place: --out RUN")
+    if recipe.train.mask_only_epochs and not recipe.classifier.trained:
+        print(f"the first {recipe.train.mask_only_epochs} epochs fit the mask to an untrained classifier; "
+              "start from a trained one with --classifier.from_run RUN", file=sys.stderr)  # fmt: skip
+    train_with_progress(recipe, folder, options.device)
     return 0
+
+
+def usual_folder(stem: str, recipe: Recipe) -> Path:
+    """Where the run of a recipe's cell goes when nothing else is said.
+
+    >>> usual_folder("digits", Recipe()).as_posix()
+    'runs/digits-adaptive-s0.75-seed0'
+    """
+    size = recipe.data.options.get("size")
+    side = [] if size is None else [f"k{size}"]
+    return Path("runs") / "-".join([stem, recipe.method, *side, f"s{recipe.sigma:g}", f"seed{recipe.seed}"])
 
 
 def train_with_progress(

@@ -20,6 +20,7 @@ def cifar_on_backgrounds(
     seed: int = 0,
     root: str | None = None,
     backgrounds: str | None = None,
+    padding: int = 0,
     device: torch.device | None = None,
 ) -> PastedImages:
     """The benchmark, from what the recipe or ARS_DATA names."""
@@ -29,11 +30,16 @@ def cifar_on_backgrounds(
         raise DataError(f"k = {SIDE} is plain CIFAR-10 and takes no backgrounds; leave data.backgrounds out")
     where: Path = locate(root, CIFAR10, what="the CIFAR-10 batches", key="data.root")
     scenes = load_backgrounds(backgrounds, k) if k > SIDE else None
-    return compose_cifar(load_cifar10(where), scenes, seed=seed, device=device)
+    return compose_cifar(load_cifar10(where), scenes, seed=seed, padding=padding, device=device)
 
 
 def compose_cifar(
-    cifar: Cifar10, scenes: Backgrounds | None, *, seed: int = 0, device: torch.device | None = None
+    cifar: Cifar10,
+    scenes: Backgrounds | None,
+    *,
+    seed: int = 0,
+    padding: int = 0,
+    device: torch.device | None = None,
 ) -> PastedImages:
     """The benchmark from its two sources; without scenes, plain CIFAR-10."""
     train, validation = held_out(len(cifar.train), HELD_OUT)
@@ -48,5 +54,6 @@ def compose_cifar(
         class_names=CLASSES,
         seed=seed,
         digest=f"{cifar.digest} {scenes.digest if scenes else ''}",
+        padding=padding,
         device=device,
     )

@@ -12,7 +12,7 @@ from torch import Tensor
 from ars.data.benchmark import PARTS, Benchmark, Labelled, Part, Split
 from ars.data.draws import generator, words
 from ars.data.moments import Moments, kept_moments
-from ars.data.pasting import border_slots, mirror, paste, to_unit
+from ars.data.pasting import border_slots, crop_padded, mirror, paste, to_unit
 
 AT_ONCE, MOMENTS_BATCHES = 500, 20
 
@@ -35,7 +35,8 @@ class PastedImages(Benchmark):
     """Each image somewhere along the border of a background, every slot equally likely; flips come before pasting.
 
     Training draws background, slot and flip anew each time; a validation or test image has them hashed from
-    (seed, split, index), and no flip. Parts share neither images nor backgrounds.
+    (seed, split, index), and no flip. Parts share neither images nor backgrounds. Without backgrounds, training may
+    show random crops of the images with a black border of padding pixels instead.
     """
 
     def __init__(
@@ -46,10 +47,12 @@ class PastedImages(Benchmark):
         class_names: Sequence[str],
         seed: int = 0,
         digest: str = "",
+        padding: int = 0,
         device: torch.device | None = None,
     ) -> None:
         """Digest names the bytes of the material, for the cache of moments."""
         self.title, self.class_names, self.seed, self.digest = title, class_names, seed, digest
+        self.padding = padding
         self.device = device or torch.device("cpu")
         self._material = {part: material[part].to(self.device) for part in PARTS}
         first = self._material["train"]
@@ -57,13 +60,15 @@ class PastedImages(Benchmark):
         canvas = side if first.backgrounds is None else first.backgrounds.shape[-1]
         if canvas < side:
             raise ValueError(f"{title}: images of {side}x{side} do not fit on backgrounds of {canvas}x{canvas}")
+        if padding and first.backgrounds is not None:
+            raise ValueError(f"{title}: crops with padding are for images without backgrounds; set padding to 0")
         self.shape = (3, canvas, canvas)
         self._slots = border_slots(canvas - side).to(self.device)
 
     def to(self, device: torch.device) -> "PastedImages":
         """The same benchmark with its tensors on the device."""
         about = {"title": self.title, "class_names": self.class_names, "seed": self.seed, "digest": self.digest}
-        return PastedImages(self._material, **about, device=device)  # type: ignore[arg-type]
+        return PastedImages(self._material, **about, padding=self.padding, device=device)  # type: ignore[arg-type]
 
     def train_size(self) -> int:
         """The images that are not held out."""
@@ -75,18 +80,19 @@ class PastedImages(Benchmark):
 
     def train_batches(self, epoch: int, *, seed: int, batch_size: int, start: int = 0) -> Iterator[Labelled]:
         """Every training image once in random order; the last short batch is left out."""
-        for images, labels in self.train_bytes(epoch, seed=seed, batch_size=batch_size, start=start):
+        every = self.train_bytes(epoch, seed=seed, batch_size=batch_size, start=start, padding=self.padding)
+        for images, labels in every:
             yield to_unit(images), labels
 
     def train_bytes(
-        self, epoch: int, *, seed: int, batch_size: int, start: int = 0
+        self, epoch: int, *, seed: int, batch_size: int, start: int = 0, padding: int = 0
     ) -> Iterator[tuple[UInt8[Tensor, "b 3 k k"], Int[Tensor, " b"]]]:
-        """The training batches as bytes."""
+        """The training batches as bytes; references and moments are those of whole images, without padding."""
         order = torch.randperm(self.train_size(), generator=generator(seed, epoch))
         for number in range(start, self.train_size() // batch_size):
             chosen = order[number * batch_size : (number + 1) * batch_size]
             draws = torch.randint(2**62, (batch_size, 3), generator=generator(seed, epoch, number))
-            yield self._compose("train", torch.cat([chosen[:, None], draws], dim=1), flip=True)
+            yield self._compose("train", torch.cat([chosen[:, None], draws], dim=1), flip=True, padding=padding)
 
     def examples(self, split: Split, indices: Sequence[int]) -> Labelled:
         """The fixed inputs with these indices."""
@@ -126,9 +132,12 @@ class PastedImages(Benchmark):
         return kept_moments(f"{self.title}, seed {self.seed}, {self.shape}, {self.digest}", batches)
 
     def _compose(
-        self, part: Part, choices: Int[Tensor, "b 4"], *, flip: bool = False
+        self, part: Part, choices: Int[Tensor, "b 4"], *, flip: bool = False, padding: int = 0
     ) -> tuple[UInt8[Tensor, "b 3 k k"], Int[Tensor, " b"]]:
-        """The image chosen, and the background, slot and flip that three large random numbers stand for."""
+        """The image chosen, and the background, slot and flip that three large random numbers stand for.
+
+        Without backgrounds the first two numbers say where a crop of the padded image begins.
+        """
         material = self._material[part]
         chosen, background, slot, coin = choices.to(self.device, non_blocking=True).unbind(1)
         images, labels = material.images[chosen], material.labels[chosen]
@@ -137,4 +146,7 @@ class PastedImages(Benchmark):
         if material.backgrounds is not None:
             onto = material.backgrounds[background % len(material.backgrounds)]
             images = paste(images, onto, self._slots[slot % len(self._slots)])
+        if padding:
+            places = 2 * padding + 1
+            images = crop_padded(images, padding, background % places, slot % places)
         return images, labels

@@ -3,6 +3,7 @@
 import torch
 from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
+from torch.nn.functional import pad
 
 
 def border_slots(span: int) -> Int[Tensor, "n 2"]:
@@ -28,6 +29,17 @@ def paste(
     places = (torch.arange(channels, device=device)[:, None, None] * canvas + within[:, None]) * canvas + within
     places = (top * canvas + left)[:, None] + places.flatten()
     return onto.flatten(1).scatter(1, places, images.flatten(1)).view(batch, channels, canvas, canvas)
+
+
+def crop_padded(
+    images: UInt8[Tensor, "b c s s"], padding: int, top: Int[Tensor, " b"], left: Int[Tensor, " b"]
+) -> UInt8[Tensor, "b c s s"]:
+    """Each image with a black border of so many pixels, cut to its own size again at (top, left) in 0 to 2 padding."""
+    batch, channels, side, _ = images.shape
+    within = torch.arange(side, device=images.device)
+    rows, columns = (top[:, None] + within)[:, None, :, None], (left[:, None] + within)[:, None, None, :]
+    of = torch.arange(batch, device=images.device)[:, None, None, None]
+    return pad(images, [padding] * 4)[of, torch.arange(channels, device=images.device)[:, None, None], rows, columns]
 
 
 def mirror(images: UInt8[Tensor, "b c h w"], chosen: Bool[Tensor, " b"]) -> UInt8[Tensor, "b c h w"]:

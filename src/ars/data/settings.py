@@ -8,7 +8,7 @@ Kind = Literal["digits", "cifar_backgrounds", "celeba", "imagenet", "folder"]
 # The keys that each kind has besides kind and seed, with their defaults.
 KEYS: dict[Kind, dict[str, Any]] = {
     "digits": {"passes": 8},
-    "cifar_backgrounds": {"size": 32, "root": None, "backgrounds": None},
+    "cifar_backgrounds": {"size": 32, "root": None, "backgrounds": None, "padding": 0},
     "celeba": {"root": None, "attribute": "Mouth_Slightly_Open", "feature": "mouth", "workers": None},
     "imagenet": {"size": 224, "root": None, "workers": None},
     "folder": {
@@ -33,6 +33,7 @@ class Data:
         size: side of an input: k of cifar_backgrounds (32 is plain CIFAR-10), imagenet, folder.
         root: where the data lies, a folder or a zip; without it, in the folder that ARS_DATA names (not folder).
         backgrounds: cifar_backgrounds, folder: a folder with train/ and test/, a zip of one, or a pack.
+        padding: cifar_backgrounds at size 32: random crops in training after padding by so many pixels (Cohen: 4).
         pasted: folder: side of the images that are pasted on backgrounds.
         attribute: celeba: the attribute to tell, by its name.
         feature: celeba: what every crop shows, mouth, eyes, nose or face.
@@ -46,6 +47,7 @@ class Data:
     size: int | None = None
     root: str | None = None
     backgrounds: str | None = None
+    padding: int | None = None
     pasted: int | None = None
     attribute: str | None = None
     feature: str | None = None
@@ -56,15 +58,22 @@ class Data:
         keys = KEYS[self.kind]
         for name in self.__dataclass_fields__:
             if name not in ("kind", "seed", *keys) and getattr(self, name) is not None:
-                raise ValueError(f"data.kind {self.kind} has no key {name!r}; it has seed, {', '.join(keys)}")
+                hint = "; its inputs have one size, so leave --k out" if name == "size" else ""
+                raise ValueError(f"data.kind {self.kind} has no key {name!r}; it has seed, {', '.join(keys)}{hint}")
         if self.kind == "folder" and self.root is None:
             raise ValueError("data.kind folder needs data.root, the folder with a folder of images for each class")
         if self.kind == "folder" and (self.backgrounds is None) != (self.pasted is None):
             raise ValueError("images of a folder are pasted on backgrounds with both data.backgrounds and data.pasted")
-        for name, least in (("seed", 0), ("passes", 1), ("size", 1), ("pasted", 1), ("workers", 0)):
+        for name, least in (("seed", 0), ("passes", 1), ("size", 1), ("padding", 0), ("pasted", 1), ("workers", 0)):
             value = getattr(self, name)
             if value is not None and value < least:
                 raise ValueError(f"data.{name} must be at least {least}, got {value}")
+
+        if self.kind == "cifar_backgrounds" and self.padding and self.options["size"] > 32:
+            raise ValueError(
+                "data.padding crops plain CIFAR-10 (size 32); on backgrounds images have random places already, "
+                "set it to 0"
+            )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Data) and (self.kind, self.options) == (other.kind, other.options)

@@ -5,6 +5,7 @@ from torch import nn
 
 from ars.data.benchmark import Benchmark
 from ars.data.opening import open_benchmark
+from ars.experiments.importing import import_classifier
 from ars.experiments.recipe import Recipe
 from ars.methods import adaptive, cohen, static_mask, sukenik, unicr
 from ars.methods.unicr import paper_beta
@@ -27,7 +28,7 @@ def build_model(recipe: Recipe, benchmark: Benchmark, device: torch.device) -> S
 
 def _method(recipe: Recipe, benchmark: Benchmark) -> SmoothedClassifier:
     channels, height, width = benchmark.shape
-    classifier = nn.Sequential(Normalize(*benchmark.moments()), _network(recipe, len(benchmark.class_names)))
+    classifier = _classifier(recipe, benchmark)
     if recipe.method == "cohen":
         return cohen(classifier, sigma=recipe.sigma)
     if recipe.method == "static_mask":
@@ -38,6 +39,13 @@ def _method(recipe: Recipe, benchmark: Benchmark) -> SmoothedClassifier:
         return sukenik(classifier, benchmark.references(), sigma=recipe.sigma)
     mask = UNet(width=recipe.mask.width, in_channels=channels)
     return adaptive(classifier, mask, sigma=recipe.sigma, share=recipe.share)
+
+
+def _classifier(recipe: Recipe, benchmark: Benchmark) -> nn.Module:
+    """The network behind its normalisation; one that is imported brings its own."""
+    if recipe.classifier.factory is not None:
+        return import_classifier(recipe.classifier.factory)
+    return nn.Sequential(Normalize(*benchmark.moments()), _network(recipe, len(benchmark.class_names)))
 
 
 def _network(recipe: Recipe, classes: int) -> nn.Module:

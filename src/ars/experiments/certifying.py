@@ -20,7 +20,7 @@ from ars.certification.writing import remove_stale
 from ars.data.benchmark import Benchmark
 from ars.experiments.beginning import make_manifest, records_folder
 from ars.experiments.device import choose_precision
-from ars.experiments.given import Given
+from ars.experiments.given import Source
 from ars.experiments.progress import Progress
 from ars.experiments.recipe import CertifySettings
 from ars.experiments.run import load_run
@@ -69,7 +69,7 @@ def prepare(
     device: torch.device,
     name: str = "test",
     shard_size: int | None = None,
-    given: Given | None = None,
+    given: Source | None = None,
 ) -> Job:
     """Load the model, check the request and write the manifest; refused requests leave nothing behind."""
     records = records_folder(folder, name)
@@ -96,7 +96,7 @@ def certify_run(
     device: torch.device,
     name: str = "test",
     shard_size: int | None = None,
-    given: Given | None = None,
+    given: Source | None = None,
     world: World = World(),  # noqa: B008 (frozen)
     report: Callable[[Progress], None] = lambda progress: None,
     stop: Callable[[], bool] = lambda: False,

@@ -12,7 +12,7 @@ from ars.certification.records import Record
 from ars.certification.shards import read_shard
 from ars.experiments.certifying import Job, prepare
 from ars.experiments.device import choose_device
-from ars.experiments.given import Given
+from ars.experiments.given import Source
 from ars.experiments.progress import Progress
 from ars.experiments.recipe import CertifySettings
 
@@ -30,7 +30,7 @@ def certify_with_ray(
     device_name: str = "auto",
     name: str = "test",
     shard_size: int | None = None,
-    given: Given | None = None,
+    given: Source | None = None,
     report: Callable[[Progress], None] = lambda progress: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> None:
@@ -68,7 +68,7 @@ def certify_chunk(
     settings: CertifySettings,
     device_name: str,
     name: str,
-    given: Given | None,
+    given: Source | None,
     number: int,
 ) -> list[Record]:
     """What a worker does: certify one shard, in the driver's folder so that relative paths mean the same."""
@@ -77,7 +77,7 @@ def certify_chunk(
 
 
 @lru_cache(maxsize=1)
-def _job(folder: Path, settings: CertifySettings, device_name: str, name: str, given: Given | None) -> Job:
+def _job(folder: Path, settings: CertifySettings, device_name: str, name: str, given: Source | None) -> Job:
     """Loaded once a worker."""
     return prepare(folder, settings, device=choose_device(device_name), name=name, given=given)
 

@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast, get_args
 
 import yaml
 
@@ -16,6 +16,7 @@ from ars.theory import Norm
 from ars.training.settings import TrainSettings
 
 Method = Literal["adaptive", "cohen", "static_mask", "unicr", "sukenik"]
+MASKED = ("adaptive", "static_mask")
 
 
 class RecipeError(ValueError):
@@ -30,11 +31,37 @@ class Classifier:
         name: small_cnn, cifar_resnet or resnet50.
         width: channels of small_cnn.
         depth: layers of cifar_resnet, 6n + 2 (the paper's is 110).
+        from_run: start from the trained classifier of this run folder, whose recipe names the same network.
+        factory: package:name of a classifier of your own instead, images in [0, 1] to logits (--classifier).
+        weights: a safetensors file with its state dict (--weights).
+        sha256: of the file that the weights were read from; written down when training begins, another is refused.
+        freeze: keep the classifier as it is, BatchNorm statistics too, and train the mask alone (--freeze).
     """
 
     name: Literal["small_cnn", "cifar_resnet", "resnet50"] = "small_cnn"
     width: int = 16
     depth: int = 110
+    from_run: str | None = None
+    factory: str | None = None
+    weights: str | None = None
+    sha256: str | None = None
+    freeze: bool = False
+
+    def __post_init__(self) -> None:
+        if self.weights is not None and self.factory is None:
+            raise ValueError("classifier.weights belong to a classifier of your own; name it with classifier.factory")
+        if self.weights is not None and self.from_run is not None:
+            raise ValueError("a classifier starts from classifier.from_run or classifier.weights, not from both")
+        if self.freeze and not self.trained:
+            raise ValueError(
+                "classifier.freeze needs a classifier that is trained already: give classifier.from_run, a run folder, "
+                "or classifier.factory, your own"
+            )
+
+    @property
+    def trained(self) -> bool:
+        """Whether it comes with weights of its own."""
+        return self.from_run is not None or self.factory is not None
 
 
 @dataclass(frozen=True)
@@ -125,6 +152,17 @@ class Recipe:
             raise ValueError(f"sigma must be positive, got {self.sigma}")
         if not 0 < self.share < 1:
             raise ValueError(f"share must lie strictly between 0 and 1, got {self.share}")
+        if self.method not in MASKED and self.classifier.freeze:
+            raise ValueError(
+                f"method {self.method} has no mask, so with a frozen classifier there is nothing to train; "
+                "use adaptive or static_mask, or do not freeze it"
+            )
+        if self.method not in MASKED and self.train.mask_only_epochs:
+            raise ValueError(f"method {self.method} has no mask to train alone; set train.mask_only_epochs to 0")
+        if self.classifier.freeze and self.train.mask_only_epochs:
+            raise ValueError(
+                "a frozen classifier is never trained, so every epoch is mask-only; set train.mask_only_epochs to 0"
+            )
 
     def to_yaml(self) -> str:
         """The resolved recipe, as it is kept in a run folder."""
@@ -167,10 +205,11 @@ def recipe_keys(part: Any, prefix: str = "") -> Iterator[str]:
     """
     for key in fields(part):
         value = getattr(part, key.name)
-        if is_dataclass(value):
-            yield from recipe_keys(value, f"{prefix}{key.name}.")
-        else:
+        if not is_dataclass(value):
             yield prefix + key.name
+        for kind in (type(value), *get_args(key.type)):  # of an optional part that is null, its type tells the keys
+            if is_dataclass(kind):
+                yield from recipe_keys(value or cast(type, kind)(), f"{prefix}{key.name}.")
 
 
 def recipe_parser() -> Any:

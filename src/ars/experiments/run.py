@@ -7,6 +7,7 @@ certify/<name>/ with settings.json, shard-*.jsonl and stages.npz by ars.experime
 import json
 import platform
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -14,12 +15,15 @@ import torch
 
 from ars.certification.writing import write_whole
 from ars.data.benchmark import Benchmark
+from ars.experiments.borrowing import load_classifier, pinned
 from ars.experiments.build import build_benchmark, build_model
 from ars.experiments.device import choose_precision
 from ars.experiments.files import BENCHMARK, ENVIRONMENT, MODEL, RECIPE, TIMING
+from ars.experiments.importing import check_fit
 from ars.experiments.recipe import Recipe, RecipeError, read_recipe
 from ars.smoothing import SmoothedClassifier
 from ars.training.checkpoint import load_model, load_tensors, save_tensors
+from ars.training.freezing import freeze_classifier
 from ars.training.loop import CHECKPOINT, Progress, Trainer
 
 
@@ -32,13 +36,21 @@ def train_run(
     tick: Callable[[int, int], None] = lambda step, steps: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> bool:
-    """Train the recipe into the folder, or go on there; False where that was done already."""
-    _claim(folder, recipe)
+    """Train the recipe into the folder, or go on there; False where that was done already.
+
+    Whatever the recipe asks for in vain is refused before anything is written.
+    """
+    recipe = pinned(recipe)
+    _check_folder(folder, recipe)
     if (folder / MODEL).exists():
         return False
     benchmark = build_benchmark(recipe, device)
-    describe(folder, benchmark, device)
     model = build_model(recipe, benchmark, device)
+    load_classifier(model, recipe)
+    if recipe.classifier.freeze:
+        freeze_classifier(model)
+    name = recipe.classifier.factory or f"the model ({recipe.method})"
+    check_fit(name, model, benchmark, device, split="validation", trains=True)
     trainer = Trainer(
         model,
         benchmark,
@@ -48,6 +60,9 @@ def train_run(
         folder=folder,
         identity=recipe.identity,
     )
+    folder.mkdir(parents=True, exist_ok=True)
+    write_whole(folder / RECIPE, recipe.to_yaml())
+    describe(folder, benchmark, device)
     trainer.run(report=report, tick=lambda step: tick(step, trainer.steps), stop=stop)
     write_whole(folder / TIMING, json.dumps({"train_seconds": round(trainer.seconds, 1)}))
     save_tensors(folder / MODEL, model.state_dict(), {"identity": recipe.identity})
@@ -55,11 +70,16 @@ def train_run(
     return True
 
 
-def load_run(folder: Path, device: torch.device) -> tuple[Recipe, Benchmark, SmoothedClassifier]:
-    """The recipe, benchmark and trained model of a run folder."""
+def load_run(
+    folder: Path, device: torch.device, *, classifier: str | None = None
+) -> tuple[Recipe, Benchmark, SmoothedClassifier]:
+    """The recipe, benchmark and trained model of a run folder.
+
+    Code that a folder names is never imported unasked: a classifier that was imported for training is named again.
+    """
     if not (folder / RECIPE).is_file():
         raise RecipeError(f"{folder} is not a run folder: it has no {RECIPE}; make one with ars train")
-    recipe = read_recipe(folder / RECIPE)
+    recipe = _with_classifier(read_recipe(folder / RECIPE), classifier, folder)
     tensors, _ = load_tensors(folder / MODEL)
     benchmark = build_benchmark(recipe, device)
     model = build_model(recipe, benchmark, device)
@@ -67,18 +87,24 @@ def load_run(folder: Path, device: torch.device) -> tuple[Recipe, Benchmark, Smo
     return recipe, benchmark, model.eval()
 
 
-def _claim(folder: Path, recipe: Recipe) -> None:
-    """Write the recipe into a new folder; refuse one that holds another recipe or something else."""
+def _with_classifier(recipe: Recipe, classifier: str | None, folder: Path) -> Recipe:
+    factory = recipe.classifier.factory
+    if factory is not None and classifier is None:
+        raise RecipeError(f"{folder} was trained around a classifier of your own; give --classifier {factory} again")
+    if factory is None and classifier is not None:
+        raise RecipeError(f"{folder} has a classifier of its own, trained here; leave --classifier out")
+    return replace(recipe, classifier=replace(recipe.classifier, factory=classifier))
+
+
+def _check_folder(folder: Path, recipe: Recipe) -> None:
+    """Refuse a folder that holds another recipe or something else."""
     path = folder / RECIPE
     if path.exists():
         if read_recipe(path).identity != recipe.identity:
             raise RecipeError(f"{folder} holds a run of another recipe; choose another folder with --out")
-        return
     # a killed process may have left a hidden file on its way to recipe.yaml
-    if folder.exists() and (not folder.is_dir() or any(folder.glob("[!.]*"))):
+    elif folder.exists() and (not folder.is_dir() or any(folder.glob("[!.]*"))):
         raise RecipeError(f"{folder} exists and is not a run folder; choose another folder with --out")
-    folder.mkdir(parents=True, exist_ok=True)
-    write_whole(path, recipe.to_yaml())
 
 
 def describe(folder: Path, benchmark: Benchmark, device: torch.device) -> None:

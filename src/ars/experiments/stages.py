@@ -12,7 +12,7 @@ from torch.nn.functional import interpolate
 
 from ars.certification.shards import Layout
 from ars.experiments.beginning import records_folder
-from ars.experiments.given import Given
+from ars.experiments.given import Source
 from ars.experiments.recipe import CertifySettings
 from ars.experiments.run import load_run
 from ars.smoothing import SmoothedClassifier
@@ -27,7 +27,7 @@ def save_stages(
     device: torch.device,
     name: str,
     images: int,
-    given: Given | None = None,
+    given: Source | None = None,
 ) -> Path:
     """Save one draw of the pipeline for the first images of the subset, beside their records."""
     benchmark, model = given.load(device) if given else load_run(folder, device)[1:]

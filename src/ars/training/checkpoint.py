@@ -19,11 +19,21 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, 
     """Write tensors with a JSON header, through a temporary file: the old one stays until the new one is whole."""
     temporary = path.with_name(path.name + ".part")
     try:
-        save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, temporary,
-                  metadata={"about": json.dumps(about)})  # fmt: skip
+        save_file(unshared(tensors), temporary, metadata={"about": json.dumps(about)})
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def unshared(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Each tensor whole and in memory of its own; tied weights get a copy each, as safetensors wants it."""
+    seen: set[int] = set()
+    separate = {}
+    for name, tensor in tensors.items():
+        whole = tensor.detach().contiguous()
+        separate[name] = whole.clone() if whole.untyped_storage().data_ptr() in seen else whole
+        seen.add(separate[name].untyped_storage().data_ptr())
+    return separate
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -35,15 +45,20 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             about = json.loads((file.metadata() or {}).get("about", "{}"))
             return {name: file.get_tensor(name) for name in file.keys()}, about  # noqa: SIM118
     except (SafetensorError, OSError, ValueError) as error:
-        raise CheckpointError(f"{path} is damaged or not a safetensors file ({error}); train the run again") from error
+        raise CheckpointError(f"{path} is damaged or not a safetensors file ({error}); make it again") from error
+
+
+def misfits(model: nn.Module, tensors: Mapping[str, Tensor]) -> list[str]:
+    """The tensors that the model lacks or does not have, else those of another shape."""
+    expected = model.state_dict()
+    return sorted(expected.keys() ^ tensors.keys()) or sorted(
+        name for name, tensor in tensors.items() if tensor.shape != expected[name].shape
+    )
 
 
 def load_model(model: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
     """Load the weights, each with the name and shape that the recipe's model has."""
-    expected = model.state_dict()
-    wrong = sorted(expected.keys() ^ tensors.keys()) or sorted(
-        name for name, tensor in tensors.items() if tensor.shape != expected[name].shape
-    )
+    wrong = misfits(model, tensors)
     if wrong:
         raise CheckpointError(
             f"{path} was made by another recipe: {len(wrong)} tensors do not fit, {wrong[0]} for one; "

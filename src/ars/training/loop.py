@@ -27,6 +27,7 @@ from ars.training.checkpoint import (
     optimizer_tensors,
     save_tensors,
 )
+from ars.training.freezing import Modes
 from ars.training.optimizers import make_optimizers, settings_of
 from ars.training.settings import TrainSettings
 from ars.training.speed import make_stepper
@@ -78,7 +79,7 @@ class Trainer:
         if self.steps_per_epoch < 1:
             raise ValueError(f"batch_size={settings.batch_size} is above the {benchmark.train_size()} training images")
         self.optimizers = make_optimizers(model, settings)
-        self.stepper = make_stepper(model, self.optimizers, precision, steps=self.steps)
+        self.modes = Modes(model, mask_only_epochs=settings.mask_only_epochs)
         self.step = 0
         self._seconds, self._began = 0.0, time.monotonic()
         self.totals = torch.zeros(2, device=self.device)  # loss, correct answers since the epoch began
@@ -88,7 +89,8 @@ class Trainer:
     @property
     def steps(self) -> int:
         """How many steps the whole training has."""
-        return self.steps_per_epoch * self.settings.epochs
+        whole = self.steps_per_epoch * self.settings.epochs
+        return min(whole, self.settings.max_steps or whole)
 
     @property
     def seconds(self) -> float:
@@ -106,7 +108,10 @@ class Trainer:
         saved = time.monotonic()
         with torch.random.fork_rng(), torch.backends.cudnn.flags(enabled=True, benchmark=True):
             while self.step < self.steps:
-                self.model.train()
+                if self.modes.set(self.step // self.steps_per_epoch):
+                    self.stepper = make_stepper(
+                        self.model, self.optimizers, self.precision, steps=self.steps - self.step
+                    )
                 started, first = time.monotonic(), self.step
                 for images, labels in self._batches():
                     self._train_step(images.to(self.device), labels.to(self.device))
@@ -117,9 +122,12 @@ class Trainer:
                     if stop():
                         self.save()
                         raise Interrupted
+                    if self.step == self.steps:
+                        break
                     if time.monotonic() - saved > 60 * self.settings.checkpoint_minutes:
                         self.save()
                         saved = time.monotonic()
+        self._check_loss()  # max_steps may end within an epoch
         self.model.eval()
 
     def save(self) -> None:
@@ -190,8 +198,11 @@ class Trainer:
 
     def _rates(self) -> dict[str, float]:
         """The learning rate of each optimiser at the step that comes."""
-        factor = self.settings.schedule.at(self.step, steps_per_epoch=self.steps_per_epoch, epochs=self.settings.epochs)
-        return {name: settings_of(self.settings, name).lr * factor for name in self.optimizers}
+        return {
+            name: settings_of(self.settings, name).lr
+            * self.settings.factor(name, self.step, steps_per_epoch=self.steps_per_epoch)
+            for name in self.optimizers
+        }
 
 
 def step_seed(seed: int, step: int, *, purpose: int = 0) -> int:

@@ -42,6 +42,13 @@ class Schedule:
     every: int = 30
     factor: float = 0.1
 
+    def __post_init__(self) -> None:
+        if self.every < 1 or not 0 < self.factor <= 1 or not 0 <= self.warmup <= 1:
+            raise ValueError(
+                "a schedule needs every >= 1, 0 < factor <= 1 and 0 <= warmup <= 1, "
+                f"got {self.every}, {self.factor} and {self.warmup}"
+            )
+
     def at(self, step: int, *, steps_per_epoch: int, epochs: int) -> float:
         """The factor for one step.
 
@@ -66,7 +73,11 @@ class TrainSettings:
         batch_size: images a step.
         classifier: the optimiser of the classifier.
         mask: the optimiser of the mask, adaptive or static.
-        schedule: the learning rate over time, for both.
+        schedule: the learning rate over time.
+        mask_schedule: that of the mask, where it has one of its own; null: as schedule.
+        mask_only_epochs: so many of the epochs come first and train the mask alone, around the classifier as it is
+            (BatchNorm statistics too); the schedules begin anew with the first epoch that trains both.
+        max_steps: end after so many steps, to try a recipe out from end to end; null: all epochs.
         precision: float32, bfloat16, or auto (bfloat16 where the device has it).
         checkpoint_minutes: how often the state is saved, besides at the end of an interrupted run.
     """
@@ -76,9 +87,26 @@ class TrainSettings:
     classifier: Optimizer = field(default_factory=Optimizer)
     mask: Optimizer = field(default_factory=lambda: Optimizer(lr=3e-3))
     schedule: Schedule = field(default_factory=Schedule)
+    mask_schedule: Schedule | None = None
+    mask_only_epochs: int = 0
+    max_steps: int | None = None
     precision: Literal["float32", "bfloat16", "auto"] = "auto"
     checkpoint_minutes: float = 5.0
 
     def __post_init__(self) -> None:
         if self.epochs < 1 or self.batch_size < 1:
             raise ValueError(f"epochs and batch_size must be at least 1, got {self.epochs} and {self.batch_size}")
+        if not 0 <= self.mask_only_epochs < self.epochs:
+            raise ValueError(
+                f"mask_only_epochs must be at least 0 and below epochs={self.epochs}, got {self.mask_only_epochs}; "
+                "with classifier.freeze all epochs train the mask alone"
+            )
+        if self.max_steps is not None and self.max_steps < 1:
+            raise ValueError(f"max_steps must be at least 1, got {self.max_steps}")
+
+    def factor(self, part: str, step: int, *, steps_per_epoch: int) -> float:
+        """What the learning rate of a part (classifier, mask) is multiplied with at one step."""
+        alone = self.mask_only_epochs * steps_per_epoch
+        start, epochs = (0, self.mask_only_epochs) if step < alone else (alone, self.epochs - self.mask_only_epochs)
+        schedule = self.mask_schedule if part == "mask" and self.mask_schedule else self.schedule
+        return schedule.at(step - start, steps_per_epoch=steps_per_epoch, epochs=epochs)

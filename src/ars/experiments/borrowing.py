@@ -1,0 +1,59 @@
+"""Classifiers that were trained before: their weights from a run folder of ours or from a file of one's own."""
+
+from dataclasses import replace
+from hashlib import file_digest
+from pathlib import Path
+
+from ars.experiments.files import MODEL
+from ars.experiments.recipe import Recipe, RecipeError
+from ars.smoothing import SmoothedClassifier
+from ars.training.checkpoint import load_tensors, misfits
+
+PREFIX = "classifier."
+
+
+def pinned(recipe: Recipe) -> Recipe:
+    """The recipe with the SHA-256 of the file that its classifier's weights come from, where there is one."""
+    path = weights_file(recipe)
+    if path is None:
+        return recipe
+    with path.open("rb") as file:
+        found = file_digest(file, "sha256").hexdigest()
+    expected = recipe.classifier.sha256
+    if expected not in (None, found):
+        raise RecipeError(f"{path} has the SHA-256 {found}, classifier.sha256 says {expected}; find the right weights")
+    return replace(recipe, classifier=replace(recipe.classifier, sha256=found))
+
+
+def weights_file(recipe: Recipe) -> Path | None:
+    """Where the weights of the classifier come from; None where they are new or come with its code."""
+    if recipe.classifier.from_run is not None:
+        path = Path(recipe.classifier.from_run).expanduser() / MODEL
+        if not path.is_file():
+            raise RecipeError(
+                f"classifier.from_run names {path.parent}, where no trained model is; train it first, or name another"
+            )
+        return path
+    if recipe.classifier.weights is not None:
+        path = Path(recipe.classifier.weights).expanduser()
+        if not path.is_file():
+            raise RecipeError(f"classifier.weights names {path}, where no file is; give a safetensors file (--weights)")
+        return path
+    return None
+
+
+def load_classifier(model: SmoothedClassifier, recipe: Recipe) -> None:
+    """Give the classifier the weights that the recipe names; all of them must fit."""
+    path = weights_file(recipe)
+    if path is None:
+        return
+    tensors, _ = load_tensors(path)
+    if recipe.classifier.from_run is not None:
+        tensors = {name.removeprefix(PREFIX): it for name, it in tensors.items() if name.startswith(PREFIX)}
+    wrong = misfits(model.classifier, tensors)
+    if wrong:
+        raise RecipeError(
+            f"{path} holds the weights of another network: {len(wrong)} tensors do not fit, {wrong[0]} for one; "
+            "name the network that they belong to in the recipe's classifier"
+        )
+    model.classifier.load_state_dict(tensors)

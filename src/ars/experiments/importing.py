@@ -1,0 +1,87 @@
+"""Networks by import path, package:name, from the current folder or the environment."""
+
+import importlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from ars.data.benchmark import Benchmark, Split
+from ars.smoothing import SmoothedClassifier
+
+
+def import_network(path: str, *, option: str) -> nn.Module:
+    """Import package:attribute, a module or a function without arguments that returns one; option is what named it."""
+    found = _attribute(path, option)
+    if not isinstance(found, nn.Module) and callable(found):
+        found = _call(path, found)
+    if not isinstance(found, nn.Module):
+        raise ValueError(f"{path} must be or return a SmoothedClassifier or an nn.Module, got {type(found).__name__}")
+    return found
+
+
+def import_classifier(path: str) -> nn.Module:
+    """Import a classifier that is not smoothed yet."""
+    found = import_network(path, option="--classifier")
+    if isinstance(found, SmoothedClassifier):
+        raise ValueError(f"{path} is smoothed already; name the classifier inside it, images in [0, 1] to logits")
+    return found
+
+
+def _attribute(path: str, option: str) -> Any:
+    module_name, colon, names = path.partition(":")
+    if not (module_name and colon and names):
+        raise ValueError(f"{option} must look like package.module:attribute, got {path!r}")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        found: Any = importlib.import_module(module_name)
+    except Exception as error:
+        raise ValueError(
+            f"cannot import {module_name} from {here} or the environment: {type(error).__name__}: {error}"
+        ) from error
+    for name in names.split("."):
+        if not hasattr(found, name):
+            raise ValueError(f"{module_name} has no attribute {names!r}; check what stands after the colon")
+        found = getattr(found, name)
+    return found
+
+
+def _call(path: str, make: Callable[[], Any]) -> Any:
+    try:
+        return make()
+    except Exception as error:
+        raise ValueError(f"{path} was called without arguments and failed: {type(error).__name__}: {error}") from error
+
+
+def check_fit(
+    name: str,
+    model: SmoothedClassifier,
+    benchmark: Benchmark,
+    device: torch.device,
+    *,
+    split: Split = "test",
+    trains: bool = False,
+) -> None:
+    """Refuse, before anything is drawn or trained, a model that cannot answer for the benchmark's images.
+
+    One that is to be trained must pass a gradient on, too. The model is left in eval mode.
+    """
+    images = benchmark.examples(split, [0])[0].to(device)
+    try:
+        with torch.inference_mode(not trains):
+            logits = model.eval()(images, torch.Generator(device).manual_seed(0))
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        first = str(error).strip().partition("\n")[0]
+        raise ValueError(
+            f"{name} cannot take the {benchmark.title} images of shape {list(benchmark.shape)}: {first}"
+        ) from error
+    shape, classes = list(logits.shape), len(benchmark.class_names)
+    if shape != [1, classes]:
+        raise ValueError(f"{name} gives logits of shape {shape} for one image, {benchmark.title} has {classes} classes")
+    if trains and not logits.requires_grad:
+        raise ValueError(f"{name} passes no gradient on, so nothing can be trained; take no_grad out of its forward")

@@ -1,0 +1,126 @@
+"""ars train: short options, the usual folder, classifiers of one's own, and what is refused before the first step."""
+
+import sys
+
+import pytest
+import torch
+import yaml
+from PIL import Image
+from safetensors.torch import save_file
+
+from ars.cli import main
+
+TINY = ["--data.passes=1", "--classifier.width=4", "--mask.width=2", "--train.batch_size=256",
+        "--train.precision=float32", "--train.max_steps=1", "--device=cpu"]  # fmt: skip
+FEW = ["--examples=2", "--n-select=10", "--n-estimate=20", "--precision=float32", "--device=cpu"]
+OWN = """
+from torch import nn
+
+def make():
+    return nn.Sequential(nn.Conv2d(3, 2, 3), nn.BatchNorm2d(2), nn.Flatten(), nn.Linear(2 * 22 * 22, 10))
+"""
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """An empty current folder with a recipe and a module beside it, and no data."""
+    monkeypatch.delenv("ARS_DATA", raising=False)
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    (tmp_path / "plain.yaml").write_text("sigma: 0.3\n")
+    (tmp_path / "my_classifiers.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield tmp_path
+    sys.modules.pop("my_classifiers", None)
+
+
+def sentence(capsys):
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith("ars: ")
+    return lines[0]
+
+
+def test_without_out_the_run_goes_to_a_folder_named_after_its_cell(here, capsys):
+    assert main(["train", str(here / "plain.yaml"), "--method=cohen", "--seed=2", *TINY]) == 0
+    assert "the run goes to runs/plain-cohen-s0.3-seed2" in capsys.readouterr().out
+    assert (here / "work/runs/plain-cohen-s0.3-seed2/model.safetensors").is_file()
+
+
+def test_k_is_short_for_the_size_and_is_part_of_the_usual_name(here, capsys):
+    for number in range(40):
+        for name in ("cat", "dog"):
+            path = here / "photos" / name / f"{number}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.new("RGB", (20, 20), (6 * number, 5 * number, 4 * number)).save(path)
+    photos = ["--data.kind=folder", f"--data.root={here / 'photos'}", "--data.workers=0", "--train.batch_size=8"]
+    small = [it for it in TINY if "passes" not in it and "batch" not in it]
+    assert main(["train", str(here / "plain.yaml"), "--k", "16", "--sigma", "0.5", *photos, *small]) == 0
+    folder = here / "work" / "runs" / "plain-adaptive-k16-s0.5-seed0"
+    assert yaml.safe_load((folder / "recipe.yaml").read_text())["data"]["size"] == 16
+    capsys.readouterr()
+    assert main(["train", str(here / "plain.yaml"), "--out=x", "--k", "20", *photos, *small]) == 2
+    said = sentence(capsys)
+    assert "cannot take the photos images of shape [3, 20, 20]" in said
+    assert "divisible by 8 and at least 16" in said
+    assert not (here / "work" / "x").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "words"),
+    [
+        ("sigmaa: 1.0", [], "sigmaa"),
+        ("train: {mask_shedule: null}", [], "mask_shedule"),
+        ("", ["--share", "0"], "share must lie strictly between 0 and 1"),
+        ("", ["--share", "1.2"], "share must lie strictly between 0 and 1"),
+        ("", ["--k", "64"], "data.kind digits has no key 'size'; it has seed, passes; its inputs have one size"),
+        ("data: {kind: cifar_backgrounds}", ["--k", "16"], "need k >= 32, got k = 16"),
+        ("data: {kind: cifar_backgrounds, padding: 4}", ["--k", "64"], "images have random places already"),
+        ("data: {kind: cifar_backgrounds}", [], "the CIFAR-10 batches were looked for"),
+        ("data: {kind: celeba, root: nowhere}", [], "data.root names nowhere, where nothing is"),
+        ("", ["--classifier", "my_classifiers:make", "--weights", "no.safetensors"], "no.safetensors, where no file"),
+        ("", ["--classifier", "no_such_package:make", "--freeze"], "cannot import no_such_package"),
+        ("", ["--classifier", "my_classifiers"], "--classifier must look like package.module:attribute"),
+        ("", ["--classifier", "my_classifiers:make", "--freeze", "--method", "cohen"], "there is nothing to train"),
+        ("", ["--freeze"], "classifier.freeze needs a classifier that is trained already"),
+        ("", ["--classifier.from_run", "nowhere", "--freeze"], "classifier.from_run names nowhere"),
+        ("", ["--train.mask_only_epochs", "1", "--method", "cohen"], "has no mask to train alone"),
+        ("", ["--train.batch_size", "100000"], "is above the"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_trained_is_refused_before_the_first_step(here, content, options, words, capsys):
+    path = here / "recipe.yaml"
+    path.write_text(content or "sigma: 0.5")
+    assert main(["train", str(path), "--out=run", "--device=cpu", *options]) == 2
+    assert words in sentence(capsys)
+    assert list((here / "work").iterdir()) == []
+
+
+def test_a_mask_around_a_classifier_of_ones_own_is_trained_and_certified(here, capsys):
+    import my_classifiers
+
+    weights = {name: tensor.clone() for name, tensor in my_classifiers.make().state_dict().items()}
+    save_file(weights, here / "my.safetensors")
+    own = ["--classifier", "my_classifiers:make"]
+    assert main(["train", "--out=run", *TINY, *own, "--freeze", "--weights", str(here / "my.safetensors")]) == 0
+    from ars.training.checkpoint import load_tensors
+
+    kept, _ = load_tensors(here / "work" / "run" / "model.safetensors")
+    assert all(torch.equal(kept[f"classifier.{name}"], tensor) for name, tensor in weights.items())
+    capsys.readouterr()
+    assert main(["certify", "run", *FEW]) == 2
+    assert "give --classifier my_classifiers:make again" in sentence(capsys)
+    assert not (here / "work" / "run" / "certify").exists()
+    assert main(["certify", "run", *FEW, *own]) == 0
+    assert "ARS" in capsys.readouterr().out
+    assert main(["certify", "--model=my_classifiers:make", *own]) == 2
+    assert "leave --model out" in sentence(capsys)
+    Image.new("RGB", (24, 24)).save(here / "a.png")
+    assert main(["predict", "run", str(here / "a.png"), *FEW[1:], *own]) == 0
+
+
+def test_mask_only_epochs_around_an_untrained_classifier_are_pointed_out(here, capsys):
+    few = [it for it in TINY if "steps" not in it]
+    assert main(["train", "--out=run", *few, "--train.max_steps=1", "--train.mask_only_epochs=1"]) == 0
+    assert "fit the mask to an untrained classifier" in capsys.readouterr().err
