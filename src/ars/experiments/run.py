@@ -17,6 +17,7 @@ from ars.data.benchmark import Benchmark
 from ars.experiments.build import build_benchmark, build_model
 from ars.experiments.device import choose_precision
 from ars.experiments.recipe import Recipe, RecipeError, read_recipe
+from ars.methods.adaptive import settled
 from ars.smoothing import SmoothedClassifier
 from ars.training.checkpoint import load_model, load_tensors, save_tensors
 from ars.training.loop import CHECKPOINT, Progress, Trainer
@@ -48,6 +49,7 @@ def train_run(
         precision=choose_precision(recipe.train.precision, device),
         folder=folder,
         identity=recipe.identity,
+        norm=recipe.certify.norm,
     )
     trainer.run(report=report, tick=lambda step: tick(step, trainer.steps), stop=stop)
     save_tensors(folder / MODEL, model.state_dict(), {"identity": recipe.identity})
@@ -56,7 +58,7 @@ def train_run(
 
 
 def load_run(folder: Path, device: torch.device) -> tuple[Recipe, Benchmark, SmoothedClassifier]:
-    """The recipe, benchmark and trained model of a run folder."""
+    """The recipe, benchmark and trained model of a run folder; a learned split is plain numbers from here on."""
     if not (folder / RECIPE).is_file():
         raise RecipeError(f"{folder} is not a run folder: it has no {RECIPE}; make one with ars train")
     recipe = read_recipe(folder / RECIPE)
@@ -64,7 +66,7 @@ def load_run(folder: Path, device: torch.device) -> tuple[Recipe, Benchmark, Smo
     benchmark = build_benchmark(recipe, device)
     model = build_model(recipe, benchmark, device)
     load_model(model, tensors, folder / MODEL)
-    return recipe, benchmark, model.eval()
+    return recipe, benchmark, settled(model).eval()
 
 
 def _claim(folder: Path, recipe: Recipe) -> None:

@@ -6,7 +6,7 @@ its checkpoint to the same weights as one that was not.
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -18,6 +18,8 @@ from torch import Tensor
 from ars.certification.sampling import Precision, autocast
 from ars.data.benchmark import Benchmark, Labelled
 from ars.smoothing import SmoothedClassifier
+from ars.theory import Norm
+from ars.training.averaging import MovingAverage
 from ars.training.checkpoint import (
     CheckpointError,
     load_model,
@@ -46,6 +48,8 @@ class Progress:
     validation_accuracy: float
     mean_square_mask: float
     """How open the last step's mask is on validation images; 1 masks nothing."""
+    share: float | None
+    """The first step's share of the noise budget, fixed or learned so far; null where there is one step."""
     images_a_second: float
 
 
@@ -69,6 +73,7 @@ class Trainer:
         precision: Precision,
         folder: Path,
         identity: str,
+        norm: Norm = "linf",
     ) -> None:
         self.model, self.benchmark, self.settings = model, benchmark, settings
         self.seed, self.precision, self.identity = seed, precision, identity
@@ -78,7 +83,9 @@ class Trainer:
         if self.steps_per_epoch < 1:
             raise ValueError(f"batch_size={settings.batch_size} is above the {benchmark.train_size()} training images")
         self.optimizers = make_optimizers(model, settings)
-        self.stepper = Stepper(Objective(model, precision), self.optimizers)
+        self.objective = Objective(model, precision, settings, norm=norm)
+        self.stepper = Stepper(self.objective, self.optimizers, accumulate=settings.accumulate)
+        self.average = MovingAverage(model, settings.ema) if settings.ema else None
         self.step = 0
         self.totals = torch.zeros(2, device=self.device)  # loss, correct answers since the epoch began
         if self.checkpoint.exists():
@@ -113,6 +120,8 @@ class Trainer:
                     if time.monotonic() - saved > 60 * self.settings.checkpoint_minutes:
                         self.save()
                         saved = time.monotonic()
+        if self.average:
+            self.average.hand_over()
         self.model.eval()
 
     def save(self) -> None:
@@ -120,6 +129,8 @@ class Trainer:
         self._check_loss()
         tensors = {f"model/{name}": tensor for name, tensor in self.model.state_dict().items()}
         tensors |= {f"optimizer/{name}": tensor for name, tensor in optimizer_tensors(self.optimizers).items()}
+        if self.average:
+            tensors |= {f"average/{name}": tensor for name, tensor in self.average.tensors().items()}
         tensors["totals"] = self.totals
         save_tensors(self.checkpoint, tensors, {"identity": self.identity, "step": self.step})
 
@@ -131,6 +142,8 @@ class Trainer:
             )
         load_model(self.model, _under(tensors, "model/"), self.checkpoint)
         load_optimizers(self.optimizers, _under(tensors, "optimizer/"))
+        if self.average:
+            self.average.load(_under(tensors, "average/"))
         self.totals = tensors["totals"].to(self.device)
         self.step = about["step"]
 
@@ -142,7 +155,10 @@ class Trainer:
         self.model.train()
         generator = torch.Generator(self.device).manual_seed(step_seed(self.seed, self.step))
         torch.manual_seed(step_seed(self.seed, self.step, purpose=1))  # dropout has no generator of its own
+        self.objective.warm_up(self.step // self.steps_per_epoch)
         loss, accuracy = self.stepper(images, labels, generator, self._rates())
+        if self.average:
+            self.average.update()
         self.totals += torch.stack([loss, accuracy])
         self.step += 1
 
@@ -152,22 +168,28 @@ class Trainer:
         loss, accuracy = (self.totals / self.steps_per_epoch).tolist()
         self.totals.zero_()
         validation_accuracy, openness = self._validate()
-        progress = Progress(epoch, self.settings.epochs, loss, accuracy, validation_accuracy, openness, rate)
+        share = first_share(self._evaluated.mechanism.sigmas)
+        progress = Progress(epoch, self.settings.epochs, loss, accuracy, validation_accuracy, openness, share, rate)
         write_log(self.log, progress)
         return progress
+
+    @property
+    def _evaluated(self) -> SmoothedClassifier:
+        """What would be kept if training ended now."""
+        return self.average.model if self.average else self.model
 
     @torch.no_grad()
     def _validate(self) -> tuple[float, float]:
         """Accuracy and mean squared mask on held-out images, one draw each, the same noise after every epoch."""
-        self.model.eval()
+        model = self._evaluated.eval()
         generator = torch.Generator(self.device).manual_seed(step_seed(self.seed, 0, purpose=2))
         indices = iter(range(min(VALIDATION_IMAGES, self.benchmark.size("validation"))))
         correct, openness, seen = 0.0, 0.0, 0
         while batch := list(islice(indices, self.settings.batch_size)):
             images, labels = (part.to(self.device) for part in self.benchmark.examples("validation", batch))
             with autocast(self.device, self.precision):
-                releases = self.model.mechanism.release(images, generator)
-                logits = self.model.classifier(self.model.combine(releases))
+                releases = model.mechanism.release(images, generator)
+                logits = model.classifier(model.combine(releases))
             correct += float((logits.argmax(dim=1) == labels).sum())
             openness += float(releases[-1].weight.square().mean()) * len(batch)
             seen += len(batch)
@@ -190,6 +212,16 @@ class Trainer:
 def step_seed(seed: int, step: int, *, purpose: int = 0) -> int:
     """The seed of one step's noise (purpose 0), dropout (1) or of validation (2)."""
     return int(np.random.SeedSequence([seed, step, purpose]).generate_state(1, np.uint32)[0])
+
+
+def first_share(sigmas: Sequence[float]) -> float | None:
+    """The first step's share of the noise budget, to six decimals.
+
+    >>> first_share([2**0.5, 2**0.5]), first_share([1.0])
+    (0.5, None)
+    """
+    spent = [sigma**-2 for sigma in sigmas]
+    return round(spent[0] / sum(spent), 6) if len(spent) > 1 else None
 
 
 def write_log(path: Path, progress: Progress) -> None:
