@@ -35,6 +35,9 @@ def test_dotted_overrides_change_single_values():
         ("sigma: -1", "sigma must be positive"),
         ("share: 1.0", "share must lie strictly between"),
         ("certify: {alpha: 0}", "alpha must lie strictly between 0 and 1"),
+        ("share: learnt", "share"),
+        ("method: cohen\ntrain: {mask_prior: {weight: 1}}", "train.mask_prior needs a method with a mask"),
+        ("train: {consistency: {weight: 1}}", "set train.draws to 2 or more"),
         ("train: {classifier: {lr: 0}}", "lr must be positive"),
         ("a: [", "parsing"),
         ("just text", "just text"),
@@ -47,6 +50,21 @@ def test_what_does_not_make_sense_is_refused_by_name(tmp_path, content, sentence
         read_recipe(path)
     assert "\n" not in str(caught.value)
     assert str(path) in str(caught.value)
+
+
+def test_a_share_is_a_number_or_learned(tmp_path):
+    assert read_recipe(None, ["--share", "0.3"]).share == 0.3
+    learned = read_recipe(None, ["--share", "learned"])
+    assert learned.share == "learned"
+    (tmp_path / "recipe.yaml").write_text(learned.to_yaml())
+    assert read_recipe(tmp_path / "recipe.yaml") == learned
+
+
+def test_the_certified_norm_decides_the_weights_where_there_is_an_attack():
+    linf, l2 = (["--method", "cohen", "--certify.norm", norm] for norm in ("linf", "l2"))
+    assert read_recipe(None, linf).identity == read_recipe(None, l2).identity
+    attack = ["--train.smoothadv.epsilon", "0.1"]
+    assert read_recipe(None, linf + attack).identity != read_recipe(None, l2 + attack).identity
 
 
 def test_a_missing_recipe_is_refused(tmp_path):

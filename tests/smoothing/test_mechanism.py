@@ -2,7 +2,8 @@ import pytest
 import torch
 from scipy.stats import kstest
 
-from ars.smoothing.mechanism import normal_like
+from ars.smoothing.generalised_normal import generalised_normal_like
+from ars.smoothing.mechanism import Tape, normal_like
 
 
 def generators(*seeds):
@@ -52,3 +53,21 @@ def test_noise_never_comes_from_the_global_state():
     first = normal_like(torch.zeros(2, 1, 4, 4), generators(1, 2))
     torch.manual_seed(99)
     assert torch.equal(first, normal_like(torch.zeros(2, 1, 4, 4), generators(1, 2)))
+
+
+def test_a_tape_plays_the_noise_of_its_generator_again_and_again():
+    x = torch.zeros(2, 3, 4, 4)
+    fresh = torch.Generator().manual_seed(3)
+    expected = [normal_like(x, fresh), generalised_normal_like(x, 1.5, fresh)]
+    tape = Tape(torch.Generator().manual_seed(3))
+    for _ in range(3):
+        tape = tape.rewound()
+        assert torch.equal(normal_like(x, tape), expected[0])
+        assert torch.equal(generalised_normal_like(x, 1.5, tape), expected[1])
+
+
+def test_a_tape_serves_no_batch_of_another_size():
+    tape = Tape(torch.Generator().manual_seed(3))
+    normal_like(torch.zeros(1, 3, 4, 4), tape)
+    with pytest.raises(ValueError, match=r"holds noise of shape \[1, 3, 4, 4\], the images have \[2, 3, 4, 4\]"):
+        normal_like(torch.zeros(2, 3, 4, 4), tape.rewound())

@@ -4,9 +4,9 @@ import json
 import pytest
 import torch
 
-from ars.training.checkpoint import CheckpointError
+from ars.training.checkpoint import CheckpointError, load_tensors
 from ars.training.loop import Interrupted
-from ars.training.settings import Optimizer, TrainSettings
+from ars.training.settings import Consistency, MaskPrior, Optimizer, SmoothAdv, TrainSettings
 
 from .conftest import RECIPE
 
@@ -38,6 +38,70 @@ def test_an_interrupted_run_ends_in_the_same_weights_and_the_same_log(make_train
 
     assert log("whole") == log("broken")
     assert [line["epoch"] for line in log("whole")] == [1, 2]
+
+
+SHORT = dataclasses.replace(RECIPE.train, epochs=1, batch_size=512)
+AVERAGING = dataclasses.replace(RECIPE, train=dataclasses.replace(SHORT, ema=0.8))
+EVERYTHING = dataclasses.replace(
+    RECIPE,
+    share="learned",
+    train=dataclasses.replace(
+        RECIPE.train,
+        batch_size=32,
+        draws=2,
+        accumulate=2,
+        ema=0.9,
+        consistency=Consistency(weight=2.0),
+        smoothadv=SmoothAdv(epsilon=0.02, steps=1, warmup=4),
+        mask_prior=MaskPrior(weight=0.1),
+    ),
+)
+
+
+def test_a_run_with_everything_on_resumes_to_the_same_state(make_trainer, tmp_path):
+    def run(folder, *, until):
+        trainer = make_trainer(tmp_path / folder, EVERYTHING)
+        with pytest.raises(Interrupted):
+            trainer.run(stop=lambda: trainer.step == until)
+        return load_tensors(trainer.checkpoint)[0]
+
+    whole = run("whole", until=4)
+    first = run("broken", until=2)
+    resumed = run("broken", until=4)
+    assert equal(whole, resumed)
+    assert (int(first["average/n_averaged"]), int(whole["average/n_averaged"])) == (2, 4)
+
+
+def test_the_average_is_what_is_validated_and_kept(make_trainer, tmp_path):
+    plain = make_trainer(tmp_path / "plain", dataclasses.replace(RECIPE, train=SHORT))
+    averaged = make_trainer(tmp_path / "averaged", AVERAGING)
+    expected = None
+
+    def follow(step):
+        nonlocal expected
+        now = [parameter.detach().clone() for parameter in plain.model.parameters()]
+        expected = now if expected is None else [0.8 * a + 0.2 * b for a, b in zip(expected, now, strict=True)]
+
+    plain.run(tick=follow)
+    averaged.run()
+    for parameter, wanted in zip(averaged.model.parameters(), expected, strict=True):
+        assert torch.allclose(parameter, wanted, rtol=1e-4, atol=1e-6)
+    again, _ = averaged._validate()
+    log = (tmp_path / "averaged" / "train.jsonl").read_text().splitlines()
+    assert again == json.loads(log[-1])["validation_accuracy"]
+    broken = make_trainer(tmp_path / "broken", AVERAGING)
+    with pytest.raises(Interrupted):  # also where it was stopped after the last step
+        broken.run(stop=lambda: broken.step == broken.steps)
+    resumed = make_trainer(tmp_path / "broken", AVERAGING)
+    resumed.run()
+    assert equal(weights(averaged), weights(resumed))
+
+
+@pytest.mark.parametrize(("changes", "share"), [({"share": 0.3}, 0.3), ({"method": "cohen"}, None)])
+def test_the_log_names_the_share_of_the_first_step(make_trainer, tmp_path, changes, share):
+    seen = []
+    make_trainer(tmp_path / "run", dataclasses.replace(RECIPE, train=SHORT, **changes)).run(report=seen.append)
+    assert [progress.share for progress in seen] == [share]
 
 
 def test_training_leaves_the_global_generator_alone(make_trainer, tmp_path):

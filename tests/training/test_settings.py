@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ars.training.settings import Optimizer, Schedule, TrainSettings
+from ars.training.settings import Consistency, MaskPrior, Optimizer, Schedule, SmoothAdv, TrainSettings
 
 
 @given(st.integers(1, 50), st.integers(1, 50), st.floats(0, 1), st.sampled_from(["cosine", "steps"]))
@@ -61,3 +61,27 @@ def test_schedules_begin_anew_after_the_mask_only_epochs():
     assert factors[8:] == sorted(factors[8:], reverse=True)
     assert factors[7] < 0.05
     assert factors[19] < 0.02
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: TrainSettings(batch_size=100, accumulate=3), "accumulate must divide batch_size=100"),
+        (lambda: TrainSettings(accumulate=0), "accumulate must divide"),
+        (lambda: TrainSettings(draws=0), "draws must be at least 1"),
+        (lambda: TrainSettings(ema=1.0), "decay from 0"),
+        (lambda: TrainSettings(consistency=Consistency(weight=1.0)), "set train.draws to 2 or more"),
+        (lambda: Consistency(weight=-1.0), "weight must be at least 0"),
+        (lambda: SmoothAdv(epsilon=float("nan")), "epsilon must be at least 0"),
+        (lambda: SmoothAdv(steps=0), "steps of at least 1"),
+        (lambda: MaskPrior(weight=float("inf")), "weight must be at least 0 and finite"),
+    ],
+)
+def test_regularisers_that_make_no_sense_are_refused(make, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        make()
+
+
+def test_epsilon_grows_epoch_by_epoch_as_in_the_authors_code():
+    assert [SmoothAdv(epsilon=0.5, warmup=10).at(epoch) for epoch in (0, 4, 9, 50)] == [0.05, 0.25, 0.5, 0.5]
+    assert SmoothAdv(epsilon=0.5, warmup=0).at(0) == 0.5

@@ -16,7 +16,7 @@ from ars.theory import Norm
 from ars.training.settings import TrainSettings
 
 Method = Literal["adaptive", "cohen", "static_mask", "unicr", "sukenik"]
-MASKED = ("adaptive", "static_mask")
+MASKED: tuple[Method, ...] = ("adaptive", "static_mask")
 
 
 class RecipeError(ValueError):
@@ -126,7 +126,7 @@ class Recipe:
     Args:
         method: adaptive (ARS), cohen, static_mask, unicr or sukenik.
         sigma: the noise budget, in pixel units where an image lies in [0, 1].
-        share: share of the budget that the adaptive method's first step gets.
+        share: share of the budget that the adaptive method's first step gets, or learned.
         beta: shape of unicr's noise; null is the paper's for the image size and sigma.
         seed: of initialisation, training data order and training noise.
         data: the benchmark.
@@ -138,7 +138,7 @@ class Recipe:
 
     method: Method = "adaptive"
     sigma: float = 0.75
-    share: float = 0.5
+    share: float | Literal["learned"] = 0.5
     beta: float | None = None
     seed: int = 0
     data: Data = field(default_factory=Data)
@@ -150,8 +150,13 @@ class Recipe:
     def __post_init__(self) -> None:
         if not self.sigma > 0:
             raise ValueError(f"sigma must be positive, got {self.sigma}")
-        if not 0 < self.share < 1:
-            raise ValueError(f"share must lie strictly between 0 and 1, got {self.share}")
+        if self.share != "learned" and not 0 < self.share < 1:
+            raise ValueError(f"share must lie strictly between 0 and 1 or be learned, got {self.share}")
+        if self.train.mask_prior.weight and self.method not in MASKED:
+            raise ValueError(
+                f"train.mask_prior needs a method with a mask ({' or '.join(MASKED)}), got {self.method}; "
+                "set its weight to 0"
+            )
         if self.method not in MASKED and self.classifier.freeze:
             raise ValueError(
                 f"method {self.method} has no mask, so with a frozen classifier there is nothing to train; "
@@ -174,9 +179,11 @@ class Recipe:
 
     @property
     def identity(self) -> str:
-        """A digest of all that decides the weights: the recipe without its certification."""
+        """A digest of all that decides the weights: the recipe without its certification, but for an attack's norm."""
         content = self.resolved()
-        content.pop("certify")
+        certify = content.pop("certify")
+        if self.train.smoothadv.epsilon:
+            content["norm"] = certify["norm"]  # adversarial examples are made in the certified norm
         content["train"].pop("checkpoint_minutes")
         content["data"].pop("workers", None)
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]

@@ -21,6 +21,7 @@ from ars.experiments.device import choose_precision
 from ars.experiments.files import BENCHMARK, ENVIRONMENT, MODEL, RECIPE, TIMING
 from ars.experiments.importing import check_fit
 from ars.experiments.recipe import Recipe, RecipeError, read_recipe
+from ars.methods.adaptive import settled
 from ars.smoothing import SmoothedClassifier
 from ars.training.checkpoint import load_model, load_tensors, save_tensors
 from ars.training.freezing import freeze_classifier
@@ -59,6 +60,7 @@ def train_run(
         precision=choose_precision(recipe.train.precision, device),
         folder=folder,
         identity=recipe.identity,
+        norm=recipe.certify.norm,
     )
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(folder / RECIPE, recipe.to_yaml())
@@ -73,7 +75,7 @@ def train_run(
 def load_run(
     folder: Path, device: torch.device, *, classifier: str | None = None
 ) -> tuple[Recipe, Benchmark, SmoothedClassifier]:
-    """The recipe, benchmark and trained model of a run folder.
+    """The recipe, benchmark and trained model of a run folder; a learned split is plain numbers from here on.
 
     Code that a folder names is never imported unasked: a classifier that was imported for training is named again.
     """
@@ -84,7 +86,7 @@ def load_run(
     benchmark = build_benchmark(recipe, device)
     model = build_model(recipe, benchmark, device)
     load_model(model, tensors, folder / MODEL)
-    return recipe, benchmark, model.eval()
+    return recipe, benchmark, settled(model).eval()
 
 
 def _with_classifier(recipe: Recipe, classifier: str | None, folder: Path) -> Recipe:

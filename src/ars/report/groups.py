@@ -42,7 +42,7 @@ class Group:
 
     @property
     def settings(self) -> Settings:
-        """How the runs were certified; only the certification's seed may differ among them."""
+        """How the runs were certified; only the certification's seed and a learned split may differ among them."""
         return self.runs[0].settings
 
     def outcomes(self, bound: Bound) -> list[Outcomes]:
@@ -112,7 +112,9 @@ def make_group(runs: Sequence[Run]) -> Group:
     """The seeds of one method, in their order; refuses a seed twice and runs that were certified differently."""
     first = runs[0]
     for run in runs[1:]:
-        differing = difference(first.settings, replace(run.settings, seed=first.settings.seed))
+        # each seed learns a split of its own of the one budget
+        own = first.settings.sigmas if first.learned_split and run.learned_split else run.settings.sigmas
+        differing = difference(first.settings, replace(run.settings, seed=first.settings.seed, sigmas=own))
         if differing:
             raise ReportError(
                 f"{first.name} and {run.name} would be averaged but differ in {differing}; report them apart"

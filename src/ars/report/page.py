@@ -96,13 +96,18 @@ def settings_rows(section: Section) -> list[tuple[str, list[str]]]:
         ("draws made, on average", [_mean_draws(group) for group in groups]),
         ("failure probability, α", [f"{group.settings.alpha:g}" for group in groups]),
         ("bound", [BOUND_NAMES[group.settings.bound] for group in groups]),
-        (
-            "noise of the steps",
-            [_join(f"{sigma:.4g}" for sigma in group.settings.sigmas) or "by image" for group in groups],
-        ),
+        ("noise of the steps", [_noise(group) for group in groups]),
         ("seed of the draws", [_join(dict.fromkeys(run.settings.seed for run in group.runs)) for group in groups]),
         ("precision", [group.settings.precision for group in groups]),
     ]
+
+
+def _noise(group: Group) -> str:
+    """The noise levels of the steps; those of each run where a split was learned."""
+    return (
+        "; ".join(dict.fromkeys(_join(f"{sigma:.4g}" for sigma in run.settings.sigmas) for run in group.runs))
+        or "by image"
+    )
 
 
 def listing(run: Run) -> list[Line]:

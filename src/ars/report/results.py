@@ -47,6 +47,7 @@ class Run:
     name: str
     method: str
     sigma: float
+    learned_split: bool
     seed: int
     kind: str
     title: str
@@ -107,6 +108,7 @@ def _load_run(path: Path, run_name: str, *, certification: str, partial: bool) -
             name=run_name,
             method=str(recipe["method"]),
             sigma=float(recipe["sigma"]),
+            learned_split=recipe.get("share") == "learned",
             seed=int(recipe["seed"]),
             kind=str(recipe["data"]["kind"]),
             title=str(benchmark["title"]),

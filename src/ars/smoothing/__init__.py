@@ -9,12 +9,14 @@ from ars.smoothing.local_gaussian import InputDependentClassifier, LocalGaussian
 from ars.smoothing.masked import MaskedGaussian
 from ars.smoothing.mechanism import Release, Step
 from ars.smoothing.nearest_noise import NearestNoise
+from ars.smoothing.split import LearnedSplit
 
 __all__ = [
     "Composition",
     "Gaussian",
     "GeneralisedNormal",
     "InputDependentClassifier",
+    "LearnedSplit",
     "LocalGaussian",
     "MaskedGaussian",
     "NearestNoise",

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 
 import torch
+from torch import Tensor
 
 from ars.smoothing.mechanism import SCALE_ERROR, Generators, Images, Release, Step, normal_like
 from ars.theory import Ball
@@ -34,10 +35,14 @@ class Gaussian(Step):
         """The standard deviation of the noise, in pixel units."""
         return self._sigma
 
+    def scale(self) -> float | Tensor:
+        """What the noise is multiplied with: not below sigma, also not after rounding to float32."""
+        return self.sigma * (1 + SCALE_ERROR)
+
     def release(self, x: Images, past: Sequence[Release], generator: Generators) -> Release:
         """Sample X + sigma z."""
         one = torch.ones((1, 1, 1, 1), device=x.device)
-        std = self.sigma * (1 + SCALE_ERROR) * one
+        std = self.scale() * one
         return Release(x.float() + std * normal_like(x, generator), weight=one, std=std)
 
     def guarantee(self, ball: Ball) -> GaussianTradeOff:

@@ -38,6 +38,10 @@ class MaskedGaussian(Step):
         """The standard deviation that the noise would have at w = 1, in pixel units."""
         return self._sigma
 
+    def scale(self) -> float | torch.Tensor:
+        """What the noise at w = 1 is multiplied with: not below sigma, also not after rounding to float32."""
+        return self.sigma * (1 + SCALE_ERROR)
+
     def release(self, x: Images, past: Sequence[Release], generator: Generators) -> Release:
         """Sample w * X + s z with s = sigma ||w|| / sqrt(d), the norm over all d coordinates."""
         seen = minimum_variance(past) if past else torch.zeros_like(x)
@@ -45,7 +49,7 @@ class MaskedGaussian(Step):
         check_mask(weight, x)
         # the mean over all d coordinates: a weight shared by the channels counts once for each of them
         rms = weight.square().mean(dim=(1, 2, 3), keepdim=True).clamp_min(LEAST_RMS**2).sqrt()
-        std = self.sigma * (1 + SCALE_ERROR) * rms
+        std = self.scale() * rms
         return Release(weight * x.float() + std * normal_like(x, generator), weight=weight, std=std)
 
     def guarantee(self, ball: Ball) -> GaussianTradeOff:

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Union
 
 import torch
 from jaxtyping import Float
@@ -11,8 +12,8 @@ from torch import Tensor, nn
 from ars.theory import Ball, Norm, TradeOff, certified_radius
 
 Images = Float[Tensor, "b c h w"]
-# One generator for the whole batch, or several, each for an equal run of the batch's images.
-Generators = torch.Generator | Sequence[torch.Generator]
+# One generator for the whole batch, or several, each for an equal run of the batch's images, or noise to draw again.
+Generators = Union[torch.Generator, Sequence[torch.Generator], "Tape"]
 # A noise scale computed in float32 may come out this much too small, relatively; it is scaled up past that.
 SCALE_ERROR = 1e-6
 
@@ -50,12 +51,45 @@ class Step(nn.Module, ABC):
         """The noise budget of the step, as the record states it."""
 
 
-def draw_like(x: Images, generator: Generators, draw: Callable[[Tensor, torch.Generator], Tensor]) -> Images:
+Draw = Callable[[Tensor, torch.Generator], Tensor]
+
+
+class Tape:
+    """Noise that is drawn once and then played again, for training against one set of draws; never to count votes.
+
+    The noise is kept, not the generator's state: that could not be put back inside a captured CUDA graph, where the
+    host no longer runs, and noise that is drawn by rejection would be drawn each time.
+    """
+
+    def __init__(self, generator: torch.Generator | Sequence[torch.Generator]) -> None:
+        self.generator = generator
+        self.noise: list[Images] = []
+        self.played = 0
+
+    def rewound(self) -> "Tape":
+        """This tape, from the start."""
+        self.played = 0
+        return self
+
+    def play(self, x: Images, draw: Draw) -> Images:
+        """The next noise for images shaped like x, drawn where the tape is new."""
+        if self.played == len(self.noise):
+            self.noise.append(draw_like(x, self.generator, draw))
+        noise = self.noise[self.played]
+        if noise.shape != x.shape:
+            raise ValueError(f"the tape holds noise of shape {list(noise.shape)}, the images have {list(x.shape)}")
+        self.played += 1
+        return noise
+
+
+def draw_like(x: Images, generator: Generators, draw: Draw) -> Images:
     """Fill a float32 tensor shaped like x with what draw(tensor to fill, generator) returns.
 
     With several generators the batch is cut into equal runs, one a generator: the noise of a run does not depend
     on what else is in the batch.
     """
+    if isinstance(generator, Tape):
+        return generator.play(x, draw)
     noise = torch.empty(x.shape, dtype=torch.float32, device=x.device)
     if isinstance(generator, torch.Generator):
         return draw(noise, generator)

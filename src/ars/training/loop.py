@@ -6,7 +6,7 @@ its checkpoint to the same weights as one that was not.
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -19,6 +19,8 @@ from ars.certification.sampling import Precision, autocast
 from ars.certification.writing import write_whole
 from ars.data.benchmark import Benchmark, Labelled
 from ars.smoothing import SmoothedClassifier
+from ars.theory import Norm
+from ars.training.averaging import MovingAverage
 from ars.training.checkpoint import (
     CheckpointError,
     load_model,
@@ -28,9 +30,10 @@ from ars.training.checkpoint import (
     save_tensors,
 )
 from ars.training.freezing import Modes
+from ars.training.objective import Objective
 from ars.training.optimizers import make_optimizers, settings_of
 from ars.training.settings import TrainSettings
-from ars.training.speed import make_stepper
+from ars.training.speed import fastest
 
 CHECKPOINT, LOG = "checkpoint.safetensors", "train.jsonl"
 VALIDATION_IMAGES = 1000
@@ -47,6 +50,8 @@ class Progress:
     validation_accuracy: float
     mean_square_mask: float
     """How open the last step's mask is on validation images; 1 masks nothing."""
+    share: float | None
+    """The first step's share of the noise budget, fixed or learned so far; null where there is one step."""
     images_a_second: float
 
 
@@ -70,9 +75,10 @@ class Trainer:
         precision: Precision,
         folder: Path,
         identity: str,
+        norm: Norm = "linf",
     ) -> None:
         self.model, self.benchmark, self.settings = model, benchmark, settings
-        self.seed, self.precision, self.identity = seed, precision, identity
+        self.seed, self.precision, self.identity, self.norm = seed, precision, identity, norm
         self.checkpoint, self.log = folder / CHECKPOINT, folder / LOG
         self.device = next(model.parameters()).device
         self.steps_per_epoch = benchmark.train_size() // settings.batch_size
@@ -80,6 +86,7 @@ class Trainer:
             raise ValueError(f"batch_size={settings.batch_size} is above the {benchmark.train_size()} training images")
         self.optimizers = make_optimizers(model, settings)
         self.modes = Modes(model, mask_only_epochs=settings.mask_only_epochs)
+        self.average = MovingAverage(model, settings.ema) if settings.ema else None
         self.step = 0
         self._seconds, self._began = 0.0, time.monotonic()
         self.totals = torch.zeros(2, device=self.device)  # loss, correct answers since the epoch began
@@ -109,9 +116,7 @@ class Trainer:
         with torch.random.fork_rng(), torch.backends.cudnn.flags(enabled=True, benchmark=True):
             while self.step < self.steps:
                 if self.modes.set(self.step // self.steps_per_epoch):
-                    self.stepper = make_stepper(
-                        self.model, self.optimizers, self.precision, steps=self.steps - self.step
-                    )
+                    self._prepare()
                 started, first = time.monotonic(), self.step
                 for images, labels in self._batches():
                     self._train_step(images.to(self.device), labels.to(self.device))
@@ -128,6 +133,8 @@ class Trainer:
                         self.save()
                         saved = time.monotonic()
         self._check_loss()  # max_steps may end within an epoch
+        if self.average:
+            self.average.hand_over()
         self.model.eval()
 
     def save(self) -> None:
@@ -135,6 +142,8 @@ class Trainer:
         self._check_loss()
         tensors = {f"model/{name}": tensor for name, tensor in self.model.state_dict().items()}
         tensors |= {f"optimizer/{name}": tensor for name, tensor in optimizer_tensors(self.optimizers).items()}
+        if self.average:
+            tensors |= {f"average/{name}": tensor for name, tensor in self.average.tensors().items()}
         tensors["totals"] = self.totals
         save_tensors(self.checkpoint, tensors, {"identity": self.identity, "step": self.step, "seconds": self.seconds})
 
@@ -146,6 +155,8 @@ class Trainer:
             )
         load_model(self.model, _under(tensors, "model/"), self.checkpoint)
         load_optimizers(self.optimizers, _under(tensors, "optimizer/"))
+        if self.average:
+            self.average.load(_under(tensors, "average/"))
         self.totals = tensors["totals"].to(self.device)
         self.step = about["step"]
         self._seconds = about.get("seconds", 0.0)
@@ -154,10 +165,19 @@ class Trainer:
         epoch, done = divmod(self.step, self.steps_per_epoch)
         return self.benchmark.train_batches(epoch, seed=self.seed, batch_size=self.settings.batch_size, start=done)
 
+    def _prepare(self) -> None:
+        """Make the step, for what is trained from now on."""
+        model, kind = fastest(self.model, self.precision, steps=self.steps - self.step)
+        self.objective = Objective(model, self.precision, self.settings, norm=self.norm)
+        self.stepper = kind(self.objective, self.optimizers, accumulate=self.settings.accumulate)
+
     def _train_step(self, images: Tensor, labels: Tensor) -> None:
         generator = torch.Generator(self.device).manual_seed(step_seed(self.seed, self.step))
         torch.manual_seed(step_seed(self.seed, self.step, purpose=1))  # dropout has no generator of its own
+        self.objective.warm_up(self.step // self.steps_per_epoch)
         loss, accuracy = self.stepper(images, labels, generator, self._rates())
+        if self.average:
+            self.average.update()
         self.totals += torch.stack([loss, accuracy])
         self.step += 1
 
@@ -167,22 +187,28 @@ class Trainer:
         loss, accuracy = (self.totals / self.steps_per_epoch).tolist()
         self.totals.zero_()
         validation_accuracy, openness = self._validate()
-        progress = Progress(epoch, self.settings.epochs, loss, accuracy, validation_accuracy, openness, rate)
+        share = first_share(self._evaluated.mechanism.sigmas)
+        progress = Progress(epoch, self.settings.epochs, loss, accuracy, validation_accuracy, openness, share, rate)
         write_log(self.log, progress)
         return progress
+
+    @property
+    def _evaluated(self) -> SmoothedClassifier:
+        """What would be kept if training ended now."""
+        return self.average.model if self.average else self.model
 
     @torch.no_grad()
     def _validate(self) -> tuple[float, float]:
         """Accuracy and mean squared mask on held-out images, one draw each, the same noise after every epoch."""
-        self.model.eval()
+        model = self._evaluated.eval()
         generator = torch.Generator(self.device).manual_seed(step_seed(self.seed, 0, purpose=2))
         indices = iter(range(min(VALIDATION_IMAGES, self.benchmark.size("validation"))))
         correct, openness, seen = 0.0, 0.0, 0
         while batch := list(islice(indices, self.settings.batch_size)):
             images, labels = (part.to(self.device) for part in self.benchmark.examples("validation", batch))
             with autocast(self.device, self.precision):
-                releases = self.model.mechanism.release(images, generator)
-                logits = self.model.classifier(self.model.combine(releases))
+                releases = model.mechanism.release(images, generator)
+                logits = model.classifier(model.combine(releases))
             correct += float((logits.argmax(dim=1) == labels).sum())
             openness += float(releases[-1].weight.square().mean()) * len(batch)
             seen += len(batch)
@@ -208,6 +234,16 @@ class Trainer:
 def step_seed(seed: int, step: int, *, purpose: int = 0) -> int:
     """The seed of one step's noise (purpose 0), dropout (1) or of validation (2)."""
     return int(np.random.SeedSequence([seed, step, purpose]).generate_state(1, np.uint32)[0])
+
+
+def first_share(sigmas: Sequence[float]) -> float | None:
+    """The first step's share of the noise budget, to six decimals.
+
+    >>> first_share([2**0.5, 2**0.5]), first_share([1.0])
+    (0.5, None)
+    """
+    spent = [sigma**-2 for sigma in sigmas]
+    return round(spent[0] / sum(spent), 6) if len(spent) > 1 else None
 
 
 def write_log(path: Path, progress: Progress) -> None:

@@ -65,6 +65,66 @@ class Schedule:
 
 
 @dataclass(frozen=True)
+class Consistency:
+    """Consistency regularisation (Jeong & Shin, 2020): the noisy draws of an image shall agree.
+
+    Args:
+        weight: of the mean KL divergence between the mean prediction and each draw's (theirs: 10 or 20); 0 is off.
+        entropy: weight of the mean prediction's entropy (theirs: 0.5).
+    """
+
+    weight: float = 0.0
+    entropy: float = 0.5
+
+    def __post_init__(self) -> None:
+        _check_weights(weight=self.weight, entropy=self.entropy)
+
+
+@dataclass(frozen=True)
+class SmoothAdv:
+    """SmoothAdv (Salman et al., 2019): train on images that PGD moved against the smoothed classifier.
+
+    Args:
+        epsilon: how far, in pixel units where an image lies in [0, 1] and in the norm of certify.norm; 0 is off.
+        steps: of the attack, each of twice epsilon over their number.
+        warmup: epochs over which epsilon grows to its value, epoch by epoch; 0 is at once.
+    """
+
+    epsilon: float = 0.0
+    steps: int = 10
+    warmup: int = 10
+
+    def __post_init__(self) -> None:
+        _check_weights(epsilon=self.epsilon)
+        if self.steps < 1 or self.warmup < 0:
+            raise ValueError(
+                f"smoothadv needs steps of at least 1 and warmup of at least 0, got {self.steps} and {self.warmup}"
+            )
+
+    def at(self, epoch: int) -> float:
+        """Epsilon in an epoch, counted from 0.
+
+        >>> [SmoothAdv(epsilon=1.0, warmup=4).at(epoch) for epoch in (0, 1, 3, 9)]
+        [0.25, 0.5, 1.0, 1.0]
+        """
+        return self.epsilon * min(1.0, (epoch + 1) / max(1, self.warmup))
+
+
+@dataclass(frozen=True)
+class MaskPrior:
+    """A pull on the masks, for the methods that have one.
+
+    Args:
+        weight: of the mean squared mask, which scales the masked step's noise; 0 is off.
+    """
+
+    weight: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check_weights(weight=self.weight)
+
+
+@dataclass(frozen=True)
 class TrainSettings:
     """The training part of a recipe.
 
@@ -80,6 +140,12 @@ class TrainSettings:
         max_steps: end after so many steps, to try a recipe out from end to end; null: all epochs.
         precision: float32, bfloat16, or auto (bfloat16 where the device has it).
         checkpoint_minutes: how often the state is saved, besides at the end of an interrupted run.
+        draws: noisy draws of each image in a step.
+        accumulate: parts that a batch is worked through in, one after another, to save memory.
+        ema: decay of the moving average of the weights, which is what is validated and kept; 0 is off.
+        consistency: make the noisy draws of an image agree.
+        smoothadv: train on adversarial examples of the smoothed classifier.
+        mask_prior: a pull on the masks.
     """
 
     epochs: int = 7
@@ -92,6 +158,12 @@ class TrainSettings:
     max_steps: int | None = None
     precision: Literal["float32", "bfloat16", "auto"] = "auto"
     checkpoint_minutes: float = 5.0
+    draws: int = 1
+    accumulate: int = 1
+    ema: float = 0.0
+    consistency: Consistency = field(default_factory=Consistency)
+    smoothadv: SmoothAdv = field(default_factory=SmoothAdv)
+    mask_prior: MaskPrior = field(default_factory=MaskPrior)
 
     def __post_init__(self) -> None:
         if self.epochs < 1 or self.batch_size < 1:
@@ -103,6 +175,15 @@ class TrainSettings:
             )
         if self.max_steps is not None and self.max_steps < 1:
             raise ValueError(f"max_steps must be at least 1, got {self.max_steps}")
+        if self.draws < 1 or self.accumulate < 1 or self.batch_size % self.accumulate:
+            raise ValueError(
+                f"draws must be at least 1 and accumulate must divide batch_size={self.batch_size}, "
+                f"got draws={self.draws} and accumulate={self.accumulate}"
+            )
+        if not 0 <= self.ema < 1:
+            raise ValueError(f"ema is a decay from 0 (off) to below 1, got {self.ema}")
+        if self.consistency.weight and self.draws < 2:
+            raise ValueError(f"consistency compares noisy draws; set train.draws to 2 or more, got {self.draws}")
 
     def factor(self, part: str, step: int, *, steps_per_epoch: int) -> float:
         """What the learning rate of a part (classifier, mask) is multiplied with at one step."""
@@ -110,3 +191,9 @@ class TrainSettings:
         start, epochs = (0, self.mask_only_epochs) if step < alone else (alone, self.epochs - self.mask_only_epochs)
         schedule = self.mask_schedule if part == "mask" and self.mask_schedule else self.schedule
         return schedule.at(step - start, steps_per_epoch=steps_per_epoch, epochs=epochs)
+
+
+def _check_weights(**weights: float) -> None:
+    for name, weight in weights.items():
+        if not 0 <= weight < math.inf:
+            raise ValueError(f"{name} must be at least 0 and finite, got {weight}")

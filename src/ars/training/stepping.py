@@ -11,10 +11,16 @@ WARM_UP = 3  # ordinary steps before the capture: lazy initialisation, and the c
 
 
 class Stepper:
-    """Takes a batch through the objective and updates the weights."""
+    """Takes a batch through the objective and updates the weights.
 
-    def __init__(self, objective: Objective, optimizers: Mapping[str, torch.optim.Optimizer]) -> None:
-        self.objective, self.optimizers = objective, optimizers
+    With accumulate parts, a batch goes through one part after another and the gradients add up to those of its mean
+    loss; the parts draw their noise one after another from the same generator.
+    """
+
+    def __init__(
+        self, objective: Objective, optimizers: Mapping[str, torch.optim.Optimizer], *, accumulate: int = 1
+    ) -> None:
+        self.objective, self.optimizers, self.accumulate = objective, optimizers, accumulate
 
     def __call__(
         self, images: Tensor, labels: Tensor, generator: torch.Generator, rates: Mapping[str, float]
@@ -34,11 +40,15 @@ class Stepper:
     def _step(self, images: Tensor, labels: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         for optimizer in self.optimizers.values():
             optimizer.zero_grad()
-        loss, accuracy = self.objective(images, labels, generator)
-        loss.backward()
+        parts = self.accumulate
+        total = torch.zeros(2, device=images.device)  # loss, right answers
+        for some, answers in zip(images.chunk(parts), labels.chunk(parts), strict=True):
+            loss, accuracy = self.objective(some, answers, generator)
+            (loss / parts).backward()
+            total += torch.stack([loss.detach(), accuracy]) / parts
         for optimizer in self.optimizers.values():
             optimizer.step()
-        return loss.detach(), accuracy
+        return total[0], total[1]
 
 
 class GraphedStepper(Stepper):
@@ -48,8 +58,10 @@ class GraphedStepper(Stepper):
     optimiser state, learning rates) stays where it is in memory.
     """
 
-    def __init__(self, objective: Objective, optimizers: Mapping[str, torch.optim.Optimizer]) -> None:
-        super().__init__(objective, optimizers)
+    def __init__(
+        self, objective: Objective, optimizers: Mapping[str, torch.optim.Optimizer], *, accumulate: int = 1
+    ) -> None:
+        super().__init__(objective, optimizers, accumulate=accumulate)
         self._done = 0
         self._graph: torch.cuda.CUDAGraph | None = None
 

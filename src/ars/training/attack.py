@@ -1,0 +1,46 @@
+"""Projected gradient ascent in the ball that will be certified, as SmoothAdv trains with (Salman et al., 2019)."""
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ars.smoothing.mechanism import Images
+from ars.theory import Norm
+
+
+def attack(
+    loss: Callable[[Images], Tensor], images: Images, *, epsilon: Float[Tensor, ""], steps: int, norm: Norm
+) -> Images:
+    """Images within epsilon of the given ones, and in [0, 1], at which the loss, a sum over images, is high.
+
+    Starts at the images; each step has length 2 epsilon / steps along the gradient (L2) or its sign (Linf), and is
+    brought back into [0, 1] and then into the ball. Gradients are taken with respect to the images alone: those of the
+    weights are neither computed nor touched. Nothing waits for the device, and epsilon may change between replays.
+    """
+    moved = torch.zeros_like(images)
+    for _ in range(steps):
+        with torch.enable_grad():
+            moved.requires_grad_()
+            (gradient,) = torch.autograd.grad(loss(images + moved), moved)
+        with torch.no_grad():
+            ahead = images + moved + 2 * epsilon / steps * _direction(gradient, norm)
+            moved = _into_ball(ahead.clamp(0, 1) - images, epsilon, norm)
+    return (images + moved).clamp(0, 1)
+
+
+def _direction(gradient: Images, norm: Norm) -> Images:
+    return gradient.sign() if norm == "linf" else gradient / _length(gradient)
+
+
+def _into_ball(moved: Images, epsilon: Tensor, norm: Norm) -> Images:
+    if norm == "linf":
+        return moved.clamp(-epsilon, epsilon)
+    return moved * (epsilon / _length(moved)).clamp_max(1)
+
+
+def _length(images: Images) -> Float[Tensor, "b 1 1 1"]:
+    """Each image's L2 norm; a gradient of zeros is divided by a small number and leads nowhere."""
+    length: Tensor = torch.linalg.vector_norm(images, dim=(1, 2, 3), keepdim=True)
+    return length.clamp_min(1e-12)

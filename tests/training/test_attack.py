@@ -1,0 +1,60 @@
+import pytest
+import torch
+
+from ars.training.attack import attack
+from ars.training.settings import SmoothAdv
+
+from .tiny import attacked_loss, batch, make_model, settings, train
+
+EPSILONS = {"linf": 0.1, "l2": 1.0}
+
+
+@pytest.fixture(scope="module")
+def plain():
+    return train(make_model("cohen"), settings(draws=2), steps=60)
+
+
+@pytest.mark.parametrize("norm", ["linf", "l2"])
+def test_the_attack_raises_the_loss_within_its_ball_and_the_pixels(plain, norm):
+    images, labels = batch(1000)
+    images[:, :, :4] = torch.tensor([0.0, 0.02, 0.99, 1.0]).view(4, 1)  # near both ends of [0, 1]
+    epsilon = EPSILONS[norm]
+    how = {"epsilon": torch.tensor(epsilon), "steps": 5, "norm": norm}
+    before, after, moved = attacked_loss(plain, images, labels, attack, **how)
+    assert after > before + 0.1
+    distance = (moved - images).flatten(1).norm(p=float("inf") if norm == "linf" else 2, dim=1)
+    assert distance.max() <= epsilon * (1 + 1e-5)
+    assert distance.max() > 0.5 * epsilon
+    assert moved.min() >= 0
+    assert moved.max() <= 1
+    assert not moved.requires_grad
+
+
+@pytest.mark.parametrize("norm", ["linf", "l2"])
+def test_on_a_linear_loss_the_attack_finds_the_worst_point(norm):
+    direction = torch.randn(2, 3, 4, 4, generator=torch.Generator().manual_seed(0))
+    images = torch.full((2, 3, 4, 4), 0.5)
+    how = {"epsilon": torch.tensor(0.1), "steps": 4, "norm": norm}
+    moved = attack(lambda x: (x * direction).sum(), images, **how)
+    gained = ((moved - images) * direction).flatten(1).sum(dim=1)
+    best = direction.flatten(1).norm(p=1 if norm == "linf" else 2, dim=1)
+    assert torch.allclose(gained, 0.1 * best, rtol=1e-4)
+
+
+@pytest.mark.parametrize("norm", ["linf", "l2"])
+def test_a_gradient_of_zeros_or_an_epsilon_of_zero_moves_nothing(norm):
+    images = torch.rand(2, 3, 4, 4)
+    still = attack(lambda x: (0 * x).sum(), images, epsilon=torch.tensor(0.1), steps=2, norm=norm)
+    none = attack(lambda x: x.sum(), images, epsilon=torch.tensor(0.0), steps=2, norm=norm)
+    assert torch.equal(still, images)
+    assert torch.equal(none, images)
+
+
+@pytest.mark.parametrize("norm", ["linf", "l2"])
+def test_smoothadv_lowers_the_loss_at_adversarial_images(plain, norm):
+    smoothadv = SmoothAdv(epsilon=EPSILONS[norm], steps=2)
+    robust = train(make_model("cohen"), settings(draws=2, smoothadv=smoothadv), steps=60, norm=norm)
+    images, labels = batch(1000, count=128)
+    how = {"epsilon": torch.tensor(EPSILONS[norm]), "steps": 5, "norm": norm}
+    losses = [attacked_loss(model, images, labels, attack, **how)[1] for model in (robust, plain)]
+    assert losses[0] < 0.9 * losses[1]

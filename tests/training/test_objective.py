@@ -1,0 +1,156 @@
+import pytest
+import torch
+from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ars.training.objective import Objective
+from ars.training.optimizers import make_optimizers
+from ars.training.settings import Consistency, MaskPrior, SmoothAdv
+
+from .tiny import METHODS, PLAIN, batch, make_model, settings, train
+
+CONSISTENCY = Consistency(weight=5.0)
+SMOOTHADV = SmoothAdv(epsilon=0.05, steps=2, warmup=4)
+
+
+def weights(model):
+    return dict(model.state_dict())
+
+
+def same(one, other):
+    return all(torch.equal(one[name], other[name]) for name in one)
+
+
+def count_calls(module):
+    calls = []
+    module.register_forward_pre_hook(lambda it, inputs: calls.append((it.training, len(inputs[0]))))
+    return calls
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_with_everything_off_it_is_plain_training_to_the_bit(method):
+    """Against the loop as one would write it by hand."""
+    model = make_model(method).train()
+    optimizers = make_optimizers(model, PLAIN)
+    torch.manual_seed(1)
+    for step in range(3):
+        images, labels = batch(step)
+        for optimizer in optimizers.values():
+            optimizer.zero_grad()
+        F.cross_entropy(model(images, torch.Generator().manual_seed(step)), labels).backward()
+        for optimizer in optimizers.values():
+            optimizer.step()
+    off = settings(
+        consistency=Consistency(weight=0.0, entropy=9.0),
+        smoothadv=SmoothAdv(epsilon=0.0, steps=99),
+        mask_prior=MaskPrior(weight=0.0),
+        ema=0.0,
+    )
+    assert same(weights(train(make_model(method), off, steps=3)), weights(model))
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("everything", [False, True])
+def test_combinations_train_every_method(method, everything):
+    masked = method in ("adaptive", "static_mask")
+    prior = MaskPrior(weight=0.1 if everything and masked else 0.0)
+    chosen = settings(
+        draws=2,
+        consistency=CONSISTENCY,
+        smoothadv=SMOOTHADV if everything else SmoothAdv(),
+        mask_prior=prior,
+        accumulate=2 if everything else 1,
+    )
+    model = make_model(method, share="learned" if everything else 0.5)
+    before = {name: tensor.clone() for name, tensor in weights(model).items()}
+    after = weights(train(model, chosen, steps=2))
+    moved = [name for name in before if not torch.equal(before[name], after[name])]
+    assert {name for name, _ in model.named_parameters()} <= set(moved)
+
+
+class NoWaiting(TorchDispatchMode):
+    """Refuses what brings a number to the host."""
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        assert function is not torch.ops.aten._local_scalar_dense.default, "this waits for the device"
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_nothing_waits_for_the_device(method, monkeypatch):
+    monkeypatch.setattr("ars.smoothing.masked._check_range", lambda bounds: pytest.fail("this waits for the device"))
+    prior = MaskPrior(weight=0.1 if method in ("adaptive", "static_mask") else 0.0)
+    chosen = settings(draws=2, consistency=CONSISTENCY, smoothadv=SMOOTHADV, mask_prior=prior)
+    objective = Objective(make_model(method, share="learned").train(), "float32", chosen)
+    images, labels = batch(0)
+    with NoWaiting():
+        objective.warm_up(1)
+        loss, _ = objective(images, labels, torch.Generator().manual_seed(0))
+        loss.backward()
+    with NoWaiting(), pytest.raises(AssertionError, match="waits"):
+        loss.item()
+
+
+def test_plain_training_is_one_forward_pass():
+    model = make_model("adaptive").train()
+    calls = count_calls(model.classifier)
+    images, labels = batch(0)
+    Objective(model, "float32")(images, labels, torch.Generator().manual_seed(0))
+    assert calls == [(True, 32)]
+
+
+def test_smoothadv_attacks_in_eval_mode_and_updates_the_statistics_once():
+    model = make_model("adaptive").train()
+    model.classifier[1].eval()  # a frozen part stays as it is
+    calls, masks = count_calls(model.classifier), count_calls(model.mechanism.steps[1].mask)
+    chosen = settings(draws=3, smoothadv=SMOOTHADV)
+    images, labels = batch(0)
+    loss, _ = Objective(model, "float32", chosen)(images, labels, torch.Generator().manual_seed(0))
+    assert calls == masks == [(False, 96), (False, 96), (True, 96)]
+    assert not model.classifier[1].training
+    norms = [part for part in model.mechanism.modules() if isinstance(part, torch.nn.BatchNorm2d)]
+    assert {int(part.num_batches_tracked) for part in norms} == {1}
+    assert all(parameter.grad is None for parameter in model.parameters())
+    loss.backward()
+    assert all(parameter.grad is not None for parameter in model.classifier.parameters())
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_attack_and_the_training_see_the_same_draws(method):
+    model = make_model(method).eval()
+    seen = []
+    model.classifier.register_forward_pre_hook(lambda it, inputs: seen.append(inputs[0].detach()))
+    chosen = settings(draws=2, smoothadv=SmoothAdv(epsilon=1e-30, steps=2, warmup=0))
+    images, labels = batch(0)
+    Objective(model, "float32", chosen)(images, labels, torch.Generator().manual_seed(0))
+    assert len(seen) == 3
+    assert torch.equal(seen[0], seen[1])
+    assert torch.equal(seen[0], seen[2])
+    assert not torch.equal(seen[0][:32], seen[0][32:])  # and two draws differ
+
+
+def test_epsilon_warms_up_on_the_device_and_is_no_part_of_the_state():
+    objective = Objective(make_model("cohen"), "float32", settings(smoothadv=SMOOTHADV))
+    where = objective.epsilon.data_ptr()
+    values = []
+    for epoch in (0, 1, 3, 8):
+        objective.warm_up(epoch)
+        values.append(float(objective.epsilon))
+    assert values == pytest.approx([0.0125, 0.025, 0.05, 0.05])
+    assert objective.epsilon.data_ptr() == where  # what a captured graph reads
+    assert "epsilon" not in objective.state_dict()
+
+
+def test_a_new_epsilon_changes_the_step():
+    images, labels = batch(0)
+    objective = Objective(make_model("cohen"), "float32", settings(smoothadv=SmoothAdv(epsilon=0.3, steps=2)))
+    losses = []
+    for epoch in (0, 9):
+        objective.warm_up(epoch)
+        losses.append(float(objective(images, labels, torch.Generator().manual_seed(0))[0].detach()))
+    assert losses[1] > losses[0] * 1.05
+
+
+def test_a_mask_prior_without_a_mask_is_refused():
+    with pytest.raises(ValueError, match="needs a model with a mask"):
+        Objective(make_model("cohen"), "float32", settings(mask_prior=MaskPrior(weight=1.0)))
