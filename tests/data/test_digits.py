@@ -93,3 +93,11 @@ def test_moments_are_those_of_training_images(benchmark):
 def test_an_index_beyond_the_split_is_refused(benchmark):
     with pytest.raises(ValueError, match="test indices run from 0 to 299"):
         benchmark.examples("test", [300])
+
+
+def test_the_rows_of_a_batch_are_those_of_the_whole_batch(benchmark):
+    (images, labels), *_ = benchmark.train_batches(2, seed=3, batch_size=8, start=1)
+    for rows in (slice(0, 4), slice(4, 8)):
+        (mine, my_labels), *_ = benchmark.train_batches(2, seed=3, batch_size=8, start=1, rows=rows)
+        assert torch.equal(mine, images[rows])
+        assert torch.equal(my_labels, labels[rows])

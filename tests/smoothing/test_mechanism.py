@@ -2,7 +2,8 @@ import pytest
 import torch
 from scipy.stats import kstest
 
-from ars.smoothing.mechanism import normal_like
+from ars.smoothing.generalised_normal import generalised_normal_like
+from ars.smoothing.mechanism import Rows, normal_like
 
 
 def generators(*seeds):
@@ -52,3 +53,13 @@ def test_noise_never_comes_from_the_global_state():
     first = normal_like(torch.zeros(2, 1, 4, 4), generators(1, 2))
     torch.manual_seed(99)
     assert torch.equal(first, normal_like(torch.zeros(2, 1, 4, 4), generators(1, 2)))
+
+
+@pytest.mark.parametrize("like", [normal_like, lambda x, generator: generalised_normal_like(x, 2.25, generator)])
+def test_parts_of_a_batch_get_the_noise_of_the_whole_step_after_step(like):
+    whole = torch.Generator().manual_seed(3)
+    expected = [like(torch.zeros(6, 3, 4, 4), whole) for _ in range(2)]
+    for part in range(3):
+        rows = Rows(torch.Generator().manual_seed(3), part, 3)
+        for noise in expected:
+            assert torch.equal(like(torch.zeros(2, 3, 4, 4), rows), noise[2 * part : 2 * part + 2])
