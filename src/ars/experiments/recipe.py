@@ -139,7 +139,8 @@ class Recipe:
         """A digest of all that decides the weights: the recipe without its certification."""
         content = self.resolved()
         content.pop("certify")
-        content["train"].pop("checkpoint_minutes")
+        for name in ("checkpoint_minutes", "pictures_every"):
+            content["train"].pop(name)
         content["data"].pop("workers", None)
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 

@@ -1,6 +1,6 @@
 """Run folders: a recipe, its trained model, its records; each step goes on where it was interrupted.
 
-recipe.yaml, benchmark.json, environment.json, train.jsonl and model.safetensors are written here,
+recipe.yaml, benchmark.json, environment.json, train.jsonl, masks/ and model.safetensors are written here,
 certify/<name>/ with settings.json, shard-*.jsonl and stages.npz by ars.experiments.certifying.
 """
 
@@ -12,14 +12,16 @@ from pathlib import Path
 
 import torch
 
-from ars.certification.writing import write_whole
+from ars.certification.writing import remove_stale, write_whole
 from ars.data.benchmark import Benchmark
 from ars.experiments.build import build_benchmark, build_model
 from ars.experiments.device import choose_precision
+from ars.experiments.pictures import draw_epoch
 from ars.experiments.recipe import Recipe, RecipeError, read_recipe
 from ars.smoothing import SmoothedClassifier
 from ars.training.checkpoint import load_model, load_tensors, save_tensors
-from ars.training.loop import CHECKPOINT, Progress, Trainer
+from ars.training.loop import CHECKPOINT, Progress, Standing, Trainer
+from ars.training.ranks import Ranks
 
 RECIPE, MODEL = "recipe.yaml", "model.safetensors"
 
@@ -30,15 +32,26 @@ def train_run(
     *,
     device: torch.device,
     report: Callable[[Progress], None] = lambda progress: None,
-    tick: Callable[[int, int], None] = lambda step, steps: None,
+    watch: Callable[[Standing], None] = lambda standing: None,
     stop: Callable[[], bool] = lambda: False,
+    ranks: Ranks | None = None,
 ) -> bool:
-    """Train the recipe into the folder, or go on there; False where that was done already."""
-    _claim(folder, recipe)
-    if (folder / MODEL).exists():
+    """Train the recipe into the folder, or go on there; False where that was done already.
+
+    Several processes that do so together see the same folder, of which only the first writes.
+    """
+    ranks = ranks or Ranks()
+    ranks.check(recipe.train)
+    _check_folder(folder, recipe)
+    trained = (folder / MODEL).exists()
+    ranks.wait()  # until all have looked, none writes
+    if trained:
         return False
+    if ranks.first:
+        _claim(folder, recipe)
     benchmark = build_benchmark(recipe, device)
-    describe(folder, benchmark, device)
+    if ranks.first:
+        describe(folder, benchmark, device)
     model = build_model(recipe, benchmark, device)
     trainer = Trainer(
         model,
@@ -48,10 +61,20 @@ def train_run(
         precision=choose_precision(recipe.train.precision, device),
         folder=folder,
         identity=recipe.identity,
+        ranks=ranks,
     )
-    trainer.run(report=report, tick=lambda step: tick(step, trainer.steps), stop=stop)
-    save_tensors(folder / MODEL, model.state_dict(), {"identity": recipe.identity})
-    (folder / CHECKPOINT).unlink(missing_ok=True)
+
+    def after_epoch(progress: Progress) -> None:
+        report(progress)
+        if recipe.train.pictures_every and progress.epoch % recipe.train.pictures_every == 0:
+            about = f"{folder.name}, epoch {progress.epoch}: validation accuracy {progress.validation_accuracy:.1%}"
+            draw_epoch(folder, model, benchmark, epoch=progress.epoch, heading=about)
+
+    trainer.run(report=after_epoch, watch=watch, stop=stop)
+    if ranks.first:
+        save_tensors(folder / MODEL, model.state_dict(), {"identity": recipe.identity})
+        (folder / CHECKPOINT).unlink(missing_ok=True)
+    ranks.wait()
     return True
 
 
@@ -67,17 +90,22 @@ def load_run(folder: Path, device: torch.device) -> tuple[Recipe, Benchmark, Smo
     return recipe, benchmark, model.eval()
 
 
-def _claim(folder: Path, recipe: Recipe) -> None:
-    """Write the recipe into a new folder; refuse one that holds another recipe or something else."""
+def _check_folder(folder: Path, recipe: Recipe) -> None:
+    """Refuse a folder that holds another recipe or something else."""
     path = folder / RECIPE
     if path.exists():
         if read_recipe(path).identity != recipe.identity:
             raise RecipeError(f"{folder} holds a run of another recipe; choose another folder with --out")
-        return
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise RecipeError(f"{folder} exists and is not a run folder; choose another folder with --out")
+
+
+def _claim(folder: Path, recipe: Recipe) -> None:
+    """Write the recipe into a new folder, and clear away what a killed process left half-written."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_whole(path, recipe.to_yaml())
+    remove_stale(folder)
+    if not (folder / RECIPE).exists():
+        write_whole(folder / RECIPE, recipe.to_yaml())
 
 
 def describe(folder: Path, benchmark: Benchmark, device: torch.device) -> None:

@@ -55,7 +55,13 @@ def style() -> Iterator[None]:
 
 def save(figure: "Figure") -> Picture:
     """The bytes of a figure, without dates and version names, so that equal figures are equal files."""
-    svg, png = BytesIO(), BytesIO()
+    svg = BytesIO()
     figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
+    return Picture(svg.getvalue(), save_png(figure))
+
+
+def save_png(figure: "Figure") -> bytes:
+    """The PNG alone."""
+    png = BytesIO()
     figure.savefig(png, format="png", dpi=160, metadata={"Software": None})
-    return Picture(svg.getvalue(), png.getvalue())
+    return png.getvalue()

@@ -63,12 +63,14 @@ class TrainSettings:
 
     Args:
         epochs: how often the training set is shown.
-        batch_size: images a step.
+        batch_size: images a step, of all processes together.
         classifier: the optimiser of the classifier.
         mask: the optimiser of the mask, adaptive or static.
         schedule: the learning rate over time, for both.
         precision: float32, bfloat16, or auto (bfloat16 where the device has it).
         checkpoint_minutes: how often the state is saved, besides at the end of an interrupted run.
+        pictures_every: epochs between two pictures of the masks on fixed validation images; 0 draws none.
+        sync_batchnorm: share the statistics of batch normalisation between the GPUs that train together.
     """
 
     epochs: int = 7
@@ -78,7 +80,11 @@ class TrainSettings:
     schedule: Schedule = field(default_factory=Schedule)
     precision: Literal["float32", "bfloat16", "auto"] = "auto"
     checkpoint_minutes: float = 5.0
+    pictures_every: int = 5
+    sync_batchnorm: bool = False
 
     def __post_init__(self) -> None:
+        if self.pictures_every < 0:
+            raise ValueError(f"pictures_every must be at least 0, got {self.pictures_every}")
         if self.epochs < 1 or self.batch_size < 1:
             raise ValueError(f"epochs and batch_size must be at least 1, got {self.epochs} and {self.batch_size}")

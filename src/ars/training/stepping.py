@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from ars.smoothing.mechanism import Generators
 from ars.training.objective import Objective
 
 
@@ -15,7 +16,7 @@ class Stepper:
         self.objective, self.optimizers = objective, optimizers
 
     def __call__(
-        self, images: Tensor, labels: Tensor, generator: torch.Generator, rates: Mapping[str, float]
+        self, images: Tensor, labels: Tensor, generator: Generators, rates: Mapping[str, float]
     ) -> tuple[Tensor, Tensor]:
         """One step at these learning rates; returns the loss and the share of right answers, on the device."""
         for name, optimizer in self.optimizers.items():
