@@ -67,7 +67,10 @@ def train_run(
     def after_epoch(progress: Progress) -> None:
         report(progress)
         if recipe.train.pictures_every and progress.epoch % recipe.train.pictures_every == 0:
-            about = f"{folder.name}, epoch {progress.epoch}: validation accuracy {progress.validation_accuracy:.1%}"
+            about = (
+                f"{folder.name}, epoch {progress.epoch} of {progress.epochs}: validation accuracy "
+                f"{progress.validation_accuracy:.1%}, mean squared mask {progress.mean_square_mask:.2f}"
+            )
             draw_epoch(folder, model, benchmark, epoch=progress.epoch, heading=about)
 
     trainer.run(report=after_epoch, watch=watch, stop=stop)

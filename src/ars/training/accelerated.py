@@ -1,5 +1,6 @@
 """Many processes, on one machine or several: Accelerate sets them up and averages their gradients."""
 
+import warnings
 from collections.abc import Sequence
 
 import torch
@@ -35,7 +36,9 @@ class AcceleratedRanks(Ranks):
         """The module in DistributedDataParallel; what it wraps keeps its names and parameters."""
         if settings.sync_batchnorm:
             module = nn.SyncBatchNorm.convert_sync_batchnorm(module)  # type: ignore[no-untyped-call]
-        wrapped: Module = self.accelerator.prepare(module)
+        with warnings.catch_warnings():  # torch 2.13 has another name for broadcast_buffers, which 2.5 does not know
+            warnings.simplefilter("ignore", FutureWarning)
+            wrapped: Module = self.accelerator.prepare(module)
         return wrapped
 
     def gather(self, values: Sequence[float]) -> list[list[float]]:
