@@ -66,6 +66,8 @@ def train_with_progress(recipe: Recipe, folder: Path, device_name: str) -> None:
         try:
             trained = train_run(recipe, folder, device=device, report=report, watch=show.watch, stop=stop, ranks=ranks)
         except Interrupted:
+            if not ranks.first:
+                raise SystemExit(130) from None  # the first speaks for all
             raise KeyboardInterrupt from None
         if ranks.first and not trained:
             show.say("trained already")
