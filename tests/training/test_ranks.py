@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 
 from ars.experiments.certifying import certify_run
 from ars.experiments.recipe import CertifySettings
@@ -131,3 +132,19 @@ def test_the_model_of_two_ranks_certifies_in_one_process_as_it_is(two):
     settings = CertifySettings(examples=2, n_select=10, n_estimate=40, precision="float32")
     certify_run(run, settings, device=CPU)
     assert len((run / "certify" / "test" / "shard-00000.jsonl").read_text().splitlines()) == 2
+
+
+def test_shared_batch_normalisation_keeps_names_and_the_parameters_that_the_optimisers_hold():
+    from types import SimpleNamespace
+
+    from ars.training.accelerated import AcceleratedRanks
+
+    ranks = object.__new__(AcceleratedRanks)
+    ranks.accelerator = SimpleNamespace(prepare=lambda module: module)
+    network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4))
+    names, parameters = list(network.state_dict()), list(network.parameters())
+    wrapped = ranks.wrap(network, TrainSettings(sync_batchnorm=True))
+    assert isinstance(wrapped[1], nn.SyncBatchNorm)
+    assert list(wrapped.state_dict()) == names
+    assert all(a is b for a, b in zip(wrapped.parameters(), parameters, strict=True))
+    assert type(ranks.wrap(nn.Sequential(nn.BatchNorm2d(4)), TrainSettings())[0]) is nn.BatchNorm2d
