@@ -1,6 +1,5 @@
 """Training under torchrun as its users meet it."""
 
-import json
 import signal
 import subprocess
 import sys
@@ -8,8 +7,10 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
 from ars.cli import main
+from ars.experiments.run import load_run
 from ars.training.checkpoint import load_tensors
 
 from .test_cli import TINY
@@ -42,14 +43,24 @@ def test_sigterm_to_torchrun_saves_once_and_all_ranks_leave_in_order(tmp_path, c
     assert "another recipe" in capsys.readouterr().err
 
 
+def accuracy(run, draws=20):
+    """Of single draws, on every test image."""
+    _, benchmark, model = load_run(run, torch.device("cpu"))
+    images, labels = benchmark.examples("test", range(benchmark.size("test")))
+    generator = torch.Generator().manual_seed(0)
+    with torch.inference_mode():
+        right = [(model(images, generator).argmax(dim=1) == labels).float().mean() for _ in range(draws)]
+    return float(torch.stack(right).mean())
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_two_processes_train_the_embedded_benchmark_as_well_as_one(tmp_path, seed):
-    """Within 3 points of accuracy on all validation images, as the log of the last epoch says."""
-    options = [str(RECIPE), f"--seed={seed}", "--device=cpu"]
-    accuracies = {}
+def test_two_processes_train_the_embedded_benchmark_as_well_as_one(tmp_path):
+    """The mean over three seeds is within three points."""
+    means = {}
     for name, command in (("one", [sys.executable, "-m", "ars.cli"]), ("two", TORCHRUN)):
-        subprocess.run([*command, "train", *options, "--out", str(tmp_path / name)], check=True)
-        lines = (tmp_path / name / "train.jsonl").read_text().splitlines()
-        accuracies[name] = json.loads(lines[-1])["validation_accuracy"]
-    assert abs(accuracies["one"] - accuracies["two"]) <= 0.03, accuracies
+        runs = [tmp_path / f"{name}-{seed}" for seed in range(3)]
+        for seed, run in enumerate(runs):
+            options = [str(RECIPE), f"--seed={seed}", "--device=cpu", "--out", str(run)]
+            subprocess.run([*command, "train", *options], check=True)
+        means[name] = sum(map(accuracy, runs)) / len(runs)
+    assert abs(means["one"] - means["two"]) <= 0.03, means
