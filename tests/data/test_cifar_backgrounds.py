@@ -308,3 +308,12 @@ def test_the_real_test_inputs_do_not_depend_on_how_many_processes_make_them(work
     commands = [[sys.executable, "-c", CODE, "64", str(start), str(start + each)] for start in range(0, 200, each)]
     running = [subprocess.Popen(command, stdout=subprocess.PIPE) for command in commands]
     assert hashlib.sha256(b"".join(process.communicate()[0] for process in running)).hexdigest() == SHA256[64]
+
+
+def test_the_rows_of_a_batch_are_those_of_the_whole_batch(make):
+    benchmark = make(40)
+    (images, labels), *_ = benchmark.train_batches(2, seed=3, batch_size=8, start=1)
+    for rows in (slice(0, 4), slice(4, 8)):
+        (mine, my_labels), *_ = benchmark.train_batches(2, seed=3, batch_size=8, start=1, rows=rows)
+        assert torch.equal(mine, images[rows])
+        assert torch.equal(my_labels, labels[rows])

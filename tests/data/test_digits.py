@@ -104,3 +104,11 @@ def test_boxes_are_where_the_digits_are(benchmark):
         assert (inside[0] == inside[1]).all()  # a digit is grey
         assert (inside * 16 == (inside * 16).round()).all()  # in 17 levels
         assert {0, 16} & {top, left}
+
+
+def test_the_rows_of_a_batch_are_those_of_the_whole_batch(benchmark):
+    (images, labels), *_ = benchmark.train_batches(2, seed=3, batch_size=8, start=1)
+    for rows in (slice(0, 4), slice(4, 8)):
+        (mine, my_labels), *_ = benchmark.train_batches(2, seed=3, batch_size=8, start=1, rows=rows)
+        assert torch.equal(mine, images[rows])
+        assert torch.equal(my_labels, labels[rows])

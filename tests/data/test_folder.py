@@ -6,7 +6,7 @@ import torch
 from PIL import Image
 
 from ars.data import loading
-from ars.data.decoded import DecodedImages
+from ars.data.decoded import DecodedImages, cores
 from ars.data.errors import DataError
 from ars.data.folder import folder
 from ars.data.pasted import PastedImages
@@ -163,3 +163,19 @@ def test_too_few_images_for_all_parts_are_refused(tmp_path, write_classes):
     write_classes(tmp_path / "pets", count=1)
     with pytest.raises(DataError, match="part should hold images, found none; add some"):
         folder(root=str(tmp_path / "pets"), size=24, workers=0)
+
+
+def test_the_rows_of_a_batch_are_those_of_the_whole_batch(root):
+    benchmark = folder(root=str(root), size=24, workers=0)
+    (images, labels), *_ = benchmark.train_batches(2, seed=3, batch_size=8, start=1)
+    for rows in (slice(0, 4), slice(4, 8)):
+        (mine, my_labels), *_ = benchmark.train_batches(2, seed=3, batch_size=8, start=1, rows=rows)
+        assert torch.equal(mine, images[rows])
+        assert torch.equal(my_labels, labels[rows])
+
+
+def test_processes_on_one_machine_share_its_cores(monkeypatch):
+    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
+    every = cores()
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", str(2 * every))
+    assert cores() == 1

@@ -1,12 +1,23 @@
-"""For processes of their own: certifications that are killed at a chosen moment of a write."""
+"""For processes of their own: certifications and trainings that are killed at a chosen moment of a write."""
 
 import os
 import signal
 
 from ars.experiments.certifying import certify_run
+from ars.experiments.run import train_run
 
 
 def certify_and_die(call, moment, *arguments, **options):
+    die_at(call, moment)
+    certify_run(*arguments, **options)
+
+
+def train_and_die(call, moment, *arguments, **options):
+    die_at(call, moment)
+    train_run(*arguments, **options)
+
+
+def die_at(call, moment):
     """SIGKILL in place of, or right after, the moment-th os.replace or os.fsync."""
     name, after = call
     real, count = getattr(os, name), 0
@@ -21,4 +32,3 @@ def certify_and_die(call, moment, *arguments, **options):
             os.kill(os.getpid(), signal.SIGKILL)
 
     setattr(os, name, dying)
-    certify_run(*arguments, **options)

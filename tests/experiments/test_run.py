@@ -39,16 +39,15 @@ def test_a_trained_run_is_not_trained_again(trained):
 
 
 def test_training_that_was_stopped_goes_on(tiny, tmp_path):
-    steps = []
-
-    def stop():
-        return len(steps) == 2
-
+    seen = []
     with pytest.raises(Interrupted):
-        train_run(tiny(), tmp_path / "run", device=CPU, tick=lambda step, total: steps.append(step), stop=stop)
+        train_run(tiny(), tmp_path / "run", device=CPU, watch=seen.append, stop=lambda: bool(seen))
     assert not (tmp_path / "run" / "model.safetensors").exists()
-    assert train_run(tiny(), tmp_path / "run", device=CPU, tick=lambda step, total: steps.append(step))
-    assert steps == [1, 2, 3, 4, 5]
+    assert [at.step for at in seen] == [1, 2]
+    seen.clear()
+    assert train_run(tiny(), tmp_path / "run", device=CPU, watch=seen.append)
+    assert (seen[0].step, seen[-1].step, seen[-1].steps) == (3, 5, 5)
+    assert seen[-1].seconds_left == 0
 
 
 def test_training_seconds_add_up_over_sessions(tiny, tmp_path):

@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from ars.experiments.world import World, WorldError, read_world
+from ars.experiments.world import World, WorldError, read_team, read_world
 
 
 def test_without_a_launcher_there_is_one_process():
@@ -63,6 +63,14 @@ def test_variables_that_do_not_fit_together_get_one_sentence(variables, words):
     with pytest.raises(WorldError, match=words) as caught:
         read_world(variables)
     assert "\n" not in str(caught.value)
+
+
+def test_only_torchrun_makes_a_team():
+    slurm = {"SLURM_PROCID": "5", "SLURM_NTASKS": "6", "SLURM_ARRAY_TASK_ID": "1", "SLURM_ARRAY_TASK_COUNT": "2"}
+    assert read_team(slurm) == World()
+    assert read_team({"RANK": "3", "WORLD_SIZE": "8", "LOCAL_RANK": "1", **slurm}) == World(3, 8, 1)
+    with pytest.raises(WorldError, match="WORLD_SIZE is not set"):
+        read_team({"RANK": "0"})
 
 
 def test_the_ranks_share_all_shards_among_them():

@@ -3,7 +3,7 @@ import torch
 from scipy.stats import kstest
 
 from ars.smoothing.generalised_normal import generalised_normal_like
-from ars.smoothing.mechanism import Tape, normal_like
+from ars.smoothing.mechanism import Rows, Tape, normal_like
 
 
 def generators(*seeds):
@@ -71,3 +71,13 @@ def test_a_tape_serves_no_batch_of_another_size():
     normal_like(torch.zeros(1, 3, 4, 4), tape)
     with pytest.raises(ValueError, match=r"holds noise of shape \[1, 3, 4, 4\], the images have \[2, 3, 4, 4\]"):
         normal_like(torch.zeros(2, 3, 4, 4), tape.rewound())
+
+
+@pytest.mark.parametrize("like", [normal_like, lambda x, generator: generalised_normal_like(x, 2.25, generator)])
+def test_parts_of_a_batch_get_the_noise_of_the_whole_step_after_step(like):
+    whole = torch.Generator().manual_seed(3)
+    expected = [like(torch.zeros(6, 3, 4, 4), whole) for _ in range(2)]
+    for part in range(3):
+        rows = Rows(torch.Generator().manual_seed(3), part, 3)
+        for noise in expected:
+            assert torch.equal(like(torch.zeros(2, 3, 4, 4), rows), noise[2 * part : 2 * part + 2])

@@ -4,8 +4,9 @@ import json
 import pytest
 import torch
 
+from ars.certification.writing import WriteError
 from ars.training.checkpoint import CheckpointError, load_tensors
-from ars.training.loop import Interrupted
+from ars.training.loop import Interrupted, Progress, write_log
 from ars.training.settings import Consistency, MaskPrior, Optimizer, SmoothAdv, TrainSettings
 
 from .conftest import RECIPE
@@ -151,6 +152,69 @@ def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_checkpoint(make_
     with pytest.raises(ArithmeticError, match=r"no longer a number at step .* learning rates"):
         resumed.run()
     assert (tmp_path / "run" / "checkpoint.safetensors").read_bytes() == good
+
+
+def poison(benchmark, *, epoch, batch):
+    """The benchmark with one batch of no numbers."""
+
+    class Poisoned:
+        def __getattr__(self, name):
+            return getattr(benchmark, name)
+
+        def train_batches(self, at, *, start=0, **options):
+            for number, (images, labels) in enumerate(benchmark.train_batches(at, start=start, **options), start):
+                yield images * float("nan") if (at, number) == (epoch, batch) else images, labels
+
+    return Poisoned()
+
+
+@pytest.mark.parametrize(("epoch", "batch"), [(0, 0), (0, 1), (0, 4), (1, 1)])
+def test_the_first_bad_batch_is_named_whenever_it_is_noticed(make_trainer, tmp_path, epoch, batch):
+    trainer = make_trainer(tmp_path / "run")
+    trainer.benchmark = poison(trainer.benchmark, epoch=epoch, batch=batch)
+    step = 5 * epoch + batch
+    rate = trainer._rates(step)["mask"]
+    where = rf"the loss is .* step {step + 1} \(epoch {epoch + 1}, batch {batch + 1} of 5\).* {rate:g} for the mask"
+    with pytest.raises(ArithmeticError, match=where):
+        trainer.run()
+    assert not (tmp_path / "run" / "checkpoint.safetensors").exists()
+
+
+def test_weights_that_are_no_numbers_are_never_saved(make_trainer, tmp_path):
+    trainer = make_trainer(tmp_path / "run")
+    with torch.no_grad():
+        next(trainer.model.classifier.parameters()).fill_(float("inf"))
+    trainer.step = 3
+    with pytest.raises(ArithmeticError, match="the weights are no longer a number at step 3"):
+        trainer.save()
+    assert not trainer.checkpoint.exists()
+
+
+def test_progress_is_told_between_epochs_and_agrees_with_the_log(make_trainer, tmp_path):
+    trainer, seen, epochs = make_trainer(tmp_path / "run"), [], []
+    trainer.run(watch=seen.append, report=epochs.append)
+    assert [seen[0].step, seen[-1].step] == [1, 10]
+    assert {at.epoch for at in seen} == {1, 2}
+    last = [next(at for at in seen if at.step == 5 * epoch) for epoch in (1, 2)]
+    assert [(at.loss, at.accuracy) for at in last] == [(at.loss, at.accuracy) for at in epochs]
+    assert all(at.images_a_second > 0 for at in seen)
+    assert seen[-1].seconds_left == 0 < seen[0].seconds_left
+
+
+def test_a_log_that_cannot_be_written_keeps_its_lines(tmp_path, monkeypatch):
+    path = tmp_path / "train.jsonl"
+    progress = Progress(1, 2, 2.3, 0.1, 0.1, 0.25, 100.0)
+    write_log(path, progress)
+    old = path.read_text()
+
+    def full(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(WriteError, match="No space left"):
+        write_log(path, dataclasses.replace(progress, epoch=2))
+    assert path.read_text() == old
+    assert [item.name for item in tmp_path.iterdir()] == ["train.jsonl"]
 
 
 def test_a_checkpoint_of_another_recipe_is_refused(make_trainer, tmp_path):

@@ -3,7 +3,8 @@
 import os
 import secrets
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 PART = ".part"
@@ -15,7 +16,14 @@ class WriteError(OSError):
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Write through a temporary file of its own, pushed to the disk, and os.replace.
+    """Write a file that is there whole or not at all."""
+    with whole(path) as temporary:
+        temporary.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """Yield a temporary file's path; what the block wrote there is pushed to the disk and put in place by os.replace.
 
     The old file or the whole new one is there at any moment. The temporary file is removed on failure.
     """
@@ -23,10 +31,8 @@ def write_whole(path: Path, content: str | bytes) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            with temporary.open("xb") as file:
-                file.write(content if isinstance(content, bytes) else content.encode())
-                file.flush()
-                os.fsync(file.fileno())
+            yield temporary
+            _push(temporary)
             temporary.replace(path)
         finally:
             with suppress(OSError):
@@ -36,7 +42,8 @@ def write_whole(path: Path, content: str | bytes) -> None:
             f"cannot write {path}: {error.strerror or error}; all that was written before is kept, so make room or "
             "make the folder writable, and run the same command again"
         ) from error
-    _push_names(path.parent)
+    with suppress(OSError):  # the new name too, where the file system can
+        _push(path.parent)
 
 
 def remove_stale(folder: Path) -> None:
@@ -47,11 +54,10 @@ def remove_stale(folder: Path) -> None:
                 part.unlink()
 
 
-def _push_names(folder: Path) -> None:
-    """Push the new name to the disk too, where the file system can."""
-    with suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+def _push(path: Path) -> None:
+    """Have the system write a file or a folder to the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -7,7 +7,9 @@ from pathlib import Path
 
 from ars.cli.interrupt import stoppable
 from ars.cli.options import Override, Subparsers, add_command, add_device
+from ars.cli.training_view import training_view
 from ars.experiments.recipe import Recipe, read_recipe, recipe_keys, recipe_parser
+from ars.experiments.world import read_team
 
 TEACH = """\
 Train a smoothed classifier from a YAML recipe into a run folder. An interrupted run goes on where it was.
@@ -15,6 +17,10 @@ Train a smoothed classifier from a YAML recipe into a run folder. An interrupted
   ars train recipes/digits.yaml --out runs/ars
   ars train recipes/digits.yaml --out runs/cohen --method cohen --sigma 1.0 --train.epochs 30
   ars train recipes/cifar_backgrounds.yaml --method adaptive --k 64 --sigma 0.5 --seed 1
+
+Several GPUs or machines train one run together; the batch size stays that of all of them:
+
+  torchrun --nproc-per-node 8 -m ars.cli train recipes/digits.yaml --out runs/ars
 
 Every key of the recipe can be overridden with its dotted name; unknown keys are refused.
 'ars train --keys' lists them all. --k is short for --data.size. Without --out the run goes to
@@ -89,24 +95,21 @@ def usual_folder(stem: str, recipe: Recipe) -> Path:
 def train_with_progress(
     recipe: Recipe, folder: Path, device_name: str, *, enough: Callable[[], bool] = lambda: False
 ) -> None:
-    """Train with a progress bar and a line an epoch; enough is asked after each step, as Ctrl-C is."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
+    """Train with a live view; of several processes, the first shows it. enough is asked for as Ctrl-C is."""
     from ars.experiments.device import choose_device
     from ars.experiments.run import train_run
-    from ars.training import loop
+    from ars.experiments.team import open_ranks
+    from ars.experiments.tensorboard import scalars
+    from ars.training.loop import Interrupted, Progress
 
-    device = choose_device(device_name)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with stoppable() as stop, Progress(*columns) as bar:
-        task = bar.add_task(f"{folder}: starting", total=None)
+    world = read_team()
+    device = choose_device(device_name, world.local)
+    view = training_view(str(folder), bar=world.rank == 0)
+    with stoppable() as stop, open_ranks(world, device) as ranks, scalars(folder) as write, view as show:
 
-        def report(at: loop.Progress) -> None:
-            bar.update(
-                task,
-                description=f"{folder}: loss {at.loss:.2f}, validation {at.validation_accuracy:.0%}, "
-                f"mask {at.mean_square_mask:.2f}, {at.images_a_second:,.0f}/s",
-            )
+        def report(at: Progress) -> None:
+            show.report(at)
+            write(at)
 
         try:
             trained = train_run(
@@ -114,10 +117,13 @@ def train_with_progress(
                 folder,
                 device=device,
                 report=report,
-                tick=lambda step, steps: bar.update(task, completed=step, total=steps),
+                watch=show.watch,
                 stop=lambda: stop() or enough(),
+                ranks=ranks,
             )
-        except loop.Interrupted:
+        except Interrupted:
+            if not ranks.first:
+                raise SystemExit(130) from None  # the first speaks for all
             raise KeyboardInterrupt from None
-        if not trained:
-            bar.update(task, description=f"{folder}: trained already", total=1, completed=1)
+        if ranks.first and not trained:
+            show.say("trained already")

@@ -11,6 +11,7 @@ from torch import Tensor
 Split = Literal["validation", "test"]
 Part = Literal["train", "validation", "test"]
 PARTS: tuple[Part, ...] = ("train", "validation", "test")
+ALL_ROWS = slice(None)
 Labelled = tuple[Float[Tensor, "b c h w"], Int[Tensor, " b"]]
 
 
@@ -28,8 +29,13 @@ class Benchmark(ABC):
     """Channels, height, width of an input."""
 
     @abstractmethod
-    def train_batches(self, epoch: int, *, seed: int, batch_size: int, start: int = 0) -> Iterator[Labelled]:
-        """The batches of one epoch from number start on, a pure function of (seed, epoch, batch_size)."""
+    def train_batches(
+        self, epoch: int, *, seed: int, batch_size: int, start: int = 0, rows: slice = ALL_ROWS
+    ) -> Iterator[Labelled]:
+        """The batches of one epoch from number start on, a pure function of (seed, epoch, batch_size).
+
+        Only these rows of each batch are made, the same as in the whole batch: processes that train together share it.
+        """
 
     def references(self) -> Shaped[Tensor, "n c h w"]:
         """Fixed training inputs that stand for the training set, in [0, 1] or as bytes: one fixed epoch's."""

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Int, UInt8
 from torch import Tensor
 
-from ars.data.benchmark import PARTS, Benchmark, Labelled, Split
+from ars.data.benchmark import ALL_ROWS, PARTS, Benchmark, Labelled, Split
 from ars.data.draws import generator
 from ars.data.errors import DataError
 from ars.data.loading import DecodingPool, Pictures, Request
@@ -73,20 +73,30 @@ class DecodedImages(Benchmark):
         """One input an image."""
         return len(self._labels[split])
 
-    def train_batches(self, epoch: int, *, seed: int, batch_size: int, start: int = 0) -> Iterator[Labelled]:
+    def train_batches(
+        self, epoch: int, *, seed: int, batch_size: int, start: int = 0, rows: slice = ALL_ROWS
+    ) -> Iterator[Labelled]:
         """Every training image once in random order; the last short batch is left out."""
-        for images, labels in self.train_bytes(epoch, seed=seed, batch_size=batch_size, start=start):
+        for images, labels in self.train_bytes(epoch, seed=seed, batch_size=batch_size, start=start, rows=rows):
             yield to_unit(images.to(self.device, non_blocking=True)), labels
 
     def train_bytes(
-        self, epoch: int, *, seed: int, batch_size: int, start: int = 0, end: int | None = None
+        self,
+        epoch: int,
+        *,
+        seed: int,
+        batch_size: int,
+        start: int = 0,
+        end: int | None = None,
+        rows: slice = ALL_ROWS,
     ) -> Iterator[tuple[UInt8[Tensor, "b 3 h w"], Int[Tensor, " b"]]]:
         """The training batches from number start to end as bytes, not on the device yet."""
         order = torch.randperm(self.train_size(), generator=generator(seed, epoch)).numpy()
         starts = range(0, self.train_size() - batch_size + 1, batch_size)[start:end]
-        queue = (Request("train", order[at : at + batch_size].tolist(), (seed, epoch)) for at in starts)
-        for at, images in zip(starts, self._pool.decode(queue), strict=True):
-            yield images, self._labels["train"][order[at : at + batch_size]]
+        batches = [order[at : at + batch_size][rows] for at in starts]
+        queue = (Request("train", chosen.tolist(), (seed, epoch)) for chosen in batches)
+        for chosen, images in zip(batches, self._pool.decode(queue), strict=True):
+            yield images, self._labels["train"][chosen]
 
     def examples(self, split: Split, indices: Sequence[int]) -> Labelled:
         """The fixed inputs with these indices."""
@@ -122,5 +132,6 @@ class DecodedImages(Benchmark):
 
 
 def cores() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """The cores that this process may use: its share, where torchrun started several on this machine."""
+    every = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, every // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ars.data.benchmark import Benchmark, Labelled, Part, Split
+from ars.data.benchmark import ALL_ROWS, Benchmark, Labelled, Part, Split
 from ars.data.draws import generator
 from ars.data.pasting import border_slots
 
@@ -62,14 +62,16 @@ class DigitsOnPhotographs(Benchmark):
         first, end = DIGITS[split]
         return end - first
 
-    def train_batches(self, epoch: int, *, seed: int, batch_size: int, start: int = 0) -> Iterator[Labelled]:
+    def train_batches(
+        self, epoch: int, *, seed: int, batch_size: int, start: int = 0, rows: slice = ALL_ROWS
+    ) -> Iterator[Labelled]:
         """Every training digit ``passes`` times in random order, at random places; the last short batch is left out."""
         digits = self.train_size() // self.passes
         order = torch.randperm(self.train_size(), generator=generator(seed, epoch)) % digits
         for number in range(start, self.train_size() // batch_size):
             chosen = order[number * batch_size : (number + 1) * batch_size]
             places = torch.randint(2**62, (len(chosen), 4), generator=generator(seed, epoch, number))
-            yield self._compose("train", chosen, places)
+            yield self._compose("train", chosen[rows], places[rows])
 
     def examples(self, split: Split, indices: Sequence[int]) -> Labelled:
         """Image index shows digit index of the split; crop and place are hashed from (seed, split, index)."""

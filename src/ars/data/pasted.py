@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Int, UInt8
 from torch import Tensor
 
-from ars.data.benchmark import PARTS, Benchmark, Labelled, Part, Split
+from ars.data.benchmark import ALL_ROWS, PARTS, Benchmark, Labelled, Part, Split
 from ars.data.draws import generator, words
 from ars.data.moments import Moments, kept_moments
 from ars.data.pasting import border_slots, crop_padded, mirror, paste, to_unit
@@ -78,21 +78,31 @@ class PastedImages(Benchmark):
         """One input an image."""
         return len(self._material[split].images)
 
-    def train_batches(self, epoch: int, *, seed: int, batch_size: int, start: int = 0) -> Iterator[Labelled]:
+    def train_batches(
+        self, epoch: int, *, seed: int, batch_size: int, start: int = 0, rows: slice = ALL_ROWS
+    ) -> Iterator[Labelled]:
         """Every training image once in random order; the last short batch is left out."""
-        every = self.train_bytes(epoch, seed=seed, batch_size=batch_size, start=start, padding=self.padding)
+        every = self.train_bytes(epoch, seed=seed, batch_size=batch_size, start=start, padding=self.padding, rows=rows)
         for images, labels in every:
             yield to_unit(images), labels
 
     def train_bytes(
-        self, epoch: int, *, seed: int, batch_size: int, start: int = 0, padding: int = 0
+        self,
+        epoch: int,
+        *,
+        seed: int,
+        batch_size: int,
+        start: int = 0,
+        padding: int = 0,
+        rows: slice = ALL_ROWS,
     ) -> Iterator[tuple[UInt8[Tensor, "b 3 k k"], Int[Tensor, " b"]]]:
         """The training batches as bytes; references and moments are those of whole images, without padding."""
         order = torch.randperm(self.train_size(), generator=generator(seed, epoch))
         for number in range(start, self.train_size() // batch_size):
             chosen = order[number * batch_size : (number + 1) * batch_size]
             draws = torch.randint(2**62, (batch_size, 3), generator=generator(seed, epoch, number))
-            yield self._compose("train", torch.cat([chosen[:, None], draws], dim=1), flip=True, padding=padding)
+            choices = torch.cat([chosen[:, None], draws], dim=1)[rows]
+            yield self._compose("train", choices, flip=True, padding=padding)
 
     def examples(self, split: Split, indices: Sequence[int]) -> Labelled:
         """The fixed inputs with these indices."""

@@ -20,7 +20,7 @@ def build_benchmark(recipe: Recipe, device: torch.device) -> Benchmark:
 
 def build_model(recipe: Recipe, benchmark: Benchmark, device: torch.device) -> SmoothedClassifier:
     """The recipe's smoothed classifier with fresh weights, a function of the recipe's seed alone."""
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(recipe.seed)
         model = _method(recipe, benchmark)
     return model.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]

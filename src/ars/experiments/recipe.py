@@ -184,7 +184,8 @@ class Recipe:
         certify = content.pop("certify")
         if self.train.smoothadv.epsilon:
             content["norm"] = certify["norm"]  # adversarial examples are made in the certified norm
-        content["train"].pop("checkpoint_minutes")
+        for name in ("checkpoint_minutes", "pictures_every"):
+            content["train"].pop(name)
         content["data"].pop("workers", None)
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 

@@ -1,6 +1,6 @@
 """Run folders: a recipe, its trained model, its records; each step goes on where it was interrupted.
 
-recipe.yaml, benchmark.json, environment.json, train.jsonl, timing.json and model.safetensors are written here,
+recipe.yaml, benchmark.json, environment.json, train.jsonl, timing.json, masks/ and model.safetensors are written here,
 certify/<name>/ with settings.json, shard-*.jsonl and stages.npz by ars.experiments.certifying.
 """
 
@@ -13,19 +13,21 @@ from pathlib import Path
 
 import torch
 
-from ars.certification.writing import write_whole
+from ars.certification.writing import remove_stale, write_whole
 from ars.data.benchmark import Benchmark
 from ars.experiments.borrowing import load_classifier, pinned
 from ars.experiments.build import build_benchmark, build_model
 from ars.experiments.device import choose_precision
 from ars.experiments.files import BENCHMARK, ENVIRONMENT, MODEL, RECIPE, TIMING
 from ars.experiments.importing import check_fit
+from ars.experiments.pictures import draw_epoch
 from ars.experiments.recipe import Recipe, RecipeError, read_recipe
 from ars.methods.adaptive import settled
 from ars.smoothing import SmoothedClassifier
 from ars.training.checkpoint import load_model, load_tensors, save_tensors
 from ars.training.freezing import freeze_classifier
-from ars.training.loop import CHECKPOINT, Progress, Trainer
+from ars.training.loop import CHECKPOINT, Progress, Standing, Trainer
+from ars.training.ranks import Ranks
 
 
 def train_run(
@@ -34,16 +36,22 @@ def train_run(
     *,
     device: torch.device,
     report: Callable[[Progress], None] = lambda progress: None,
-    tick: Callable[[int, int], None] = lambda step, steps: None,
+    watch: Callable[[Standing], None] = lambda standing: None,
     stop: Callable[[], bool] = lambda: False,
+    ranks: Ranks | None = None,
 ) -> bool:
     """Train the recipe into the folder, or go on there; False where that was done already.
 
-    Whatever the recipe asks for in vain is refused before anything is written.
+    Whatever the recipe asks for in vain is refused before anything is written. Several processes that train together
+    see the same folder, of which only the first writes.
     """
+    ranks = ranks or Ranks()
+    ranks.check(recipe.train)
     recipe = pinned(recipe)
     _check_folder(folder, recipe)
-    if (folder / MODEL).exists():
+    trained = (folder / MODEL).exists()
+    ranks.wait()  # until all have looked, none writes
+    if trained:
         return False
     benchmark = build_benchmark(recipe, device)
     model = build_model(recipe, benchmark, device)
@@ -61,14 +69,27 @@ def train_run(
         folder=folder,
         identity=recipe.identity,
         norm=recipe.certify.norm,
+        ranks=ranks,
     )
-    folder.mkdir(parents=True, exist_ok=True)
-    write_whole(folder / RECIPE, recipe.to_yaml())
-    describe(folder, benchmark, device)
-    trainer.run(report=report, tick=lambda step: tick(step, trainer.steps), stop=stop)
-    write_whole(folder / TIMING, json.dumps({"train_seconds": round(trainer.seconds, 1)}))
-    save_tensors(folder / MODEL, model.state_dict(), {"identity": recipe.identity})
-    (folder / CHECKPOINT).unlink(missing_ok=True)
+    if ranks.first:
+        _claim(folder, recipe)
+        describe(folder, benchmark, device)
+
+    def after_epoch(progress: Progress) -> None:
+        report(progress)
+        if recipe.train.pictures_every and progress.epoch % recipe.train.pictures_every == 0:
+            about = (
+                f"{folder.name}, epoch {progress.epoch} of {progress.epochs}: validation accuracy "
+                f"{progress.validation_accuracy:.1%}, mean squared mask {progress.mean_square_mask:.2f}"
+            )
+            draw_epoch(folder, model, benchmark, epoch=progress.epoch, heading=about)
+
+    trainer.run(report=after_epoch, watch=watch, stop=stop)
+    if ranks.first:
+        write_whole(folder / TIMING, json.dumps({"train_seconds": round(trainer.seconds, 1)}))
+        save_tensors(folder / MODEL, model.state_dict(), {"identity": recipe.identity})
+        (folder / CHECKPOINT).unlink(missing_ok=True)
+    ranks.wait()
     return True
 
 
@@ -107,6 +128,14 @@ def _check_folder(folder: Path, recipe: Recipe) -> None:
     # a killed process may have left a hidden file on its way to recipe.yaml
     elif folder.exists() and (not folder.is_dir() or any(folder.glob("[!.]*"))):
         raise RecipeError(f"{folder} exists and is not a run folder; choose another folder with --out")
+
+
+def _claim(folder: Path, recipe: Recipe) -> None:
+    """Write the recipe into a new folder, and clear away what a killed process left half-written."""
+    folder.mkdir(parents=True, exist_ok=True)
+    remove_stale(folder)
+    if not (folder / RECIPE).exists():
+        write_whole(folder / RECIPE, recipe.to_yaml())
 
 
 def describe(folder: Path, benchmark: Benchmark, device: torch.device) -> None:

@@ -15,6 +15,7 @@ from ars.experiments.beginning import records_folder
 from ars.experiments.given import Source
 from ars.experiments.recipe import CertifySettings
 from ars.experiments.run import load_run
+from ars.experiments.taking_apart import take_apart
 from ars.smoothing import SmoothedClassifier
 
 MASK_DRAWS = 100
@@ -33,16 +34,11 @@ def save_stages(
     benchmark, model = given.load(device) if given else load_run(folder, device)[1:]
     indices = list(Layout(settings.examples, settings.every).indices[:images])
     x, labels = (part.to(device) for part in benchmark.examples("test", indices))
-    releases, average = model.stages(x, torch.Generator(device).manual_seed(settings.seed))
-    arrays = {"index": np.array(indices), "truth": labels.cpu().numpy(), "input": x, "average": average}
-    for number, release in enumerate(releases, start=1):
-        weight = release.weight.expand(len(x), -1, *x.shape[2:])
-        arrays |= {f"value_{number}": release.value, f"weight_{number}": weight, f"masked_{number}": weight * x}
+    arrays = {"index": np.array(indices), "truth": labels.cpu().numpy(), **take_apart(model, x, seed=settings.seed)}
     path = records_folder(folder, name) / "stages.npz"
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(".part.npz")
-    saved = {key: np.asarray(torch.as_tensor(value).cpu()) for key, value in arrays.items()}
-    np.savez_compressed(temporary, allow_pickle=False, **saved)
+    np.savez_compressed(temporary, allow_pickle=False, **arrays)
     temporary.replace(path)
     return path
 

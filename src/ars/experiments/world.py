@@ -1,6 +1,7 @@
 """Which part of the work is this process's: rank and world size from torchrun's or Slurm's variables; loads no torch.
 
-There are no collectives: a rank takes the shards rank, rank + size, ... of a fixed list and never talks to another.
+Certification has no collectives: a rank takes the shards rank, rank + size, ... of a fixed list and never talks to
+another. Only the ranks of a training do.
 """
 
 import os
@@ -52,6 +53,16 @@ def read_world(variables: Mapping[str, str] = os.environ) -> World:
     task, tasks = _array(variables)
     process, processes, local = _step(variables)
     return World(task * processes + process, tasks * processes, local)
+
+
+def read_team(variables: Mapping[str, str] = os.environ) -> World:
+    """The processes that torchrun started to train together, else one: a Slurm array's tasks train runs of their own.
+
+    >>> read_team({"SLURM_ARRAY_TASK_ID": "5", "SLURM_ARRAY_TASK_COUNT": "8"}).size
+    1
+    """
+    launched = "RANK" in variables or "WORLD_SIZE" in variables
+    return read_world(variables) if launched else World()
 
 
 def _array(variables: Mapping[str, str]) -> tuple[int, int]:

@@ -1,5 +1,6 @@
 """The pipeline figure: what every step of one draw does to an image, a column an image."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile
@@ -14,7 +15,9 @@ from ars.report.results import Run
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
+Line = tuple[str, str, float]  # text, colour, size
 Images = NDArray[np.floating[Any]]
 
 MOST_COLUMNS = 8
@@ -50,8 +53,7 @@ def load_stages(run: Run) -> Stages:
         with np.load(run.stages, allow_pickle=False) as arrays:
             content: dict[str, Images] = {name: arrays[name] for name in arrays.files}
         _check(content, run)
-        steps = sum(name.startswith("value_") for name in content)
-        rows = _rows(content, steps)
+        rows = stage_rows(content)
     except (KeyError, OSError, ValueError, EOFError, BadZipFile) as error:
         raise ReportError(
             f"{run.stages} does not hold the stages of a draw ({error}); run `ars certify {run.path} --stages N` again"
@@ -67,7 +69,9 @@ def _check(content: dict[str, Images], run: Run) -> None:
         raise ValueError(f"a true class is none of the {len(run.class_names)} of the benchmark")
 
 
-def _rows(content: dict[str, Images], steps: int) -> tuple[StageRow, ...]:
+def stage_rows(content: Mapping[str, Images]) -> tuple[StageRow, ...]:
+    """The rows from the input to what the classifier sees, from the arrays of a draw that was taken apart."""
+    steps = sum(name.startswith("value_") for name in content)
     rows = [StageRow("input X", "the image as it is", content["input"])]
     for step in range(1, steps + 1):
         value, weight = content[f"value_{step}"], content[f"weight_{step}"]
@@ -94,34 +98,44 @@ def _sub(step: int) -> str:
     return "".join("₀₁₂₃₄₅₆₇₈₉"[int(digit)] for digit in str(step))
 
 
-def _short(name: str) -> str:
+def short(name: str) -> str:
+    """A class name that fits over a column."""
     return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
 
 
 def draw_pipeline(run: Run, stages: Stages) -> Picture:
     """The rows of the first images, with the true class above and the certified answer below each column."""
+    titles = [run.class_names[label] for label in stages.truth]
+    with style():
+        return Picture(draw_columns(stages.rows, titles, [_answer(run, index) for index in stages.index]))
+
+
+def draw_columns(
+    rows: Sequence[StageRow], titles: Sequence[str], notes: Sequence[Sequence[Line]], *, heading: str = ""
+) -> "Figure":
+    """The rows of the first images, a column an image, its title above and the lines of its note below."""
     from matplotlib.figure import Figure
 
-    columns = min(len(stages.index), MOST_COLUMNS)
-    height = len(stages.rows) * INCH + 0.8
+    columns = min(len(titles), MOST_COLUMNS)
+    top = 0.7 if heading else 0.35
+    height = len(rows) * INCH + 0.45 + top
     width = LABELS_INCH + columns * INCH + 0.15
-    with style():
-        figure = Figure(figsize=(width, height))
-        grid = figure.subplots(len(stages.rows), columns, squeeze=False)
-        figure.subplots_adjust(
-            left=LABELS_INCH / width, right=1 - 0.15 / width, top=1 - 0.35 / height, bottom=0.45 / height,
-            wspace=0.06, hspace=0.06,
-        )  # fmt: skip
-        for panels, row in zip(grid, stages.rows, strict=True):
-            for panel, image in zip(panels, row.images, strict=False):
-                _show(panel, image, mask=row.mask)
-            panels[0].text(-0.12, 0.5, row.label, transform=panels[0].transAxes, ha="right", va="center", fontsize=11)
-        for column in range(columns):
-            grid[0][column].set_title(
-                _short(run.class_names[stages.truth[column]]), fontsize=9.5, fontweight="bold", pad=5
-            )
-            _write_answer(grid[-1][column], run, stages.index[column])
-        return Picture(figure)
+    figure = Figure(figsize=(width, height))
+    grid = figure.subplots(len(rows), columns, squeeze=False)
+    figure.subplots_adjust(
+        left=LABELS_INCH / width, right=1 - 0.15 / width, top=1 - top / height, bottom=0.45 / height,
+        wspace=0.06, hspace=0.06,
+    )  # fmt: skip
+    for panels, row in zip(grid, rows, strict=True):
+        for panel, image in zip(panels, row.images, strict=False):
+            _show(panel, image, mask=row.mask)
+        panels[0].text(-0.12, 0.5, row.label, transform=panels[0].transAxes, ha="right", va="center", fontsize=11)
+    for column in range(columns):
+        grid[0][column].set_title(short(titles[column]), fontsize=9.5, fontweight="bold", pad=5)
+        _write_note(grid[-1][column], notes[column])
+    if heading:
+        figure.text(LABELS_INCH / width, 1 - 0.16 / height, heading, ha="left", va="top", fontsize=10)
+    return figure
 
 
 def _show(panel: "Axes", image: Images, *, mask: bool) -> None:
@@ -135,17 +149,26 @@ def _show(panel: "Axes", image: Images, *, mask: bool) -> None:
         spine.set_visible(False)
 
 
-def _write_answer(panel: "Axes", run: Run, index: int) -> None:
+def _answer(run: Run, index: int) -> list[Line]:
+    """What was certified for an image, where it was."""
     record = next((record for record in run.records if record.certificate.index == index), None)
     if record is None:
-        return
+        return []
     label, radius, norm = record.certificate.label, record.certificate.radius, record.certificate.norm
     if label is None:
-        lines = [("abstains", MUTED, 9.5)]
-    else:
-        mark, colour = ("✓", GOOD) if record.correct else ("✗", BAD)
-        lines = [(f"{mark} {_short(run.class_names[label])}", colour, 9.5)]
-        lines.append((f"r = {show_radius(radius, norm)}{unit_name(norm)}", INK, 8.5))
+        return [("abstains", MUTED, 9.5)]
+    return [
+        answer_line(run.class_names[label], correct=record.correct),
+        (f"r = {show_radius(radius, norm)}{unit_name(norm)}", INK, 8.5),
+    ]
+
+
+def answer_line(name: str, *, correct: bool) -> Line:
+    """A class as an answer that is right or wrong."""
+    return (f"✓ {short(name)}", GOOD, 9.5) if correct else (f"✗ {short(name)}", BAD, 9.5)
+
+
+def _write_note(panel: "Axes", lines: Sequence[Line]) -> None:
     for number, (text, colour, size) in enumerate(lines):
         panel.text(0.5, -0.1 - 0.19 * number, text, transform=panel.transAxes, ha="center", va="top", color=colour,
                    fontsize=size)  # fmt: skip

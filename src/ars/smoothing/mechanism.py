@@ -3,7 +3,6 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Union
 
 import torch
 from jaxtyping import Float
@@ -12,10 +11,27 @@ from torch import Tensor, nn
 from ars.theory import Ball, Norm, TradeOff, certified_radius
 
 Images = Float[Tensor, "b c h w"]
-# One generator for the whole batch, or several, each for an equal run of the batch's images, or noise to draw again.
-Generators = Union[torch.Generator, Sequence[torch.Generator], "Tape"]
 # A noise scale computed in float32 may come out this much too small, relatively; it is scaled up past that.
 SCALE_ERROR = 1e-6
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The generator of a larger batch, of which these images are the part-th of several equal runs.
+
+    Each part gets the very noise that it would get in the whole batch, so processes that share one agree with one
+    process and never repeat each other.
+    """
+
+    generator: torch.Generator
+    part: int
+    parts: int
+
+
+# One generator for the whole batch, or several, each for an equal run of the batch's images, or that of a larger batch.
+Fresh = torch.Generator | Sequence[torch.Generator] | Rows
+# Those, or noise to draw again.
+Generators = Union[Fresh, "Tape"]
 
 
 @dataclass(frozen=True)
@@ -61,7 +77,7 @@ class Tape:
     host no longer runs, and noise that is drawn by rejection would be drawn each time.
     """
 
-    def __init__(self, generator: torch.Generator | Sequence[torch.Generator]) -> None:
+    def __init__(self, generator: Fresh) -> None:
         self.generator = generator
         self.noise: list[Images] = []
         self.played = 0
@@ -86,10 +102,13 @@ def draw_like(x: Images, generator: Generators, draw: Draw) -> Images:
     """Fill a float32 tensor shaped like x with what draw(tensor to fill, generator) returns.
 
     With several generators the batch is cut into equal runs, one a generator: the noise of a run does not depend
-    on what else is in the batch.
+    on what else is in the batch. With Rows the noise of the larger batch is drawn, and the images' own rows are kept.
     """
     if isinstance(generator, Tape):
         return generator.play(x, draw)
+    if isinstance(generator, Rows):
+        whole = torch.empty((generator.parts * len(x), *x.shape[1:]), dtype=torch.float32, device=x.device)
+        return draw(whole, generator.generator).chunk(generator.parts)[generator.part]
     noise = torch.empty(x.shape, dtype=torch.float32, device=x.device)
     if isinstance(generator, torch.Generator):
         return draw(noise, generator)

@@ -10,6 +10,8 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from ars.certification.writing import whole
+
 
 class CheckpointError(ValueError):
     """A checkpoint that is missing, damaged or of another recipe."""
@@ -17,12 +19,11 @@ class CheckpointError(ValueError):
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
     """Write tensors with a JSON header, through a temporary file: the old one stays until the new one is whole."""
-    temporary = path.with_name(path.name + ".part")
-    try:
-        save_file(unshared(tensors), temporary, metadata={"about": json.dumps(about)})
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with whole(path) as temporary:
+        try:
+            save_file(unshared(tensors), temporary, metadata={"about": json.dumps(about)})
+        except SafetensorError as error:  # a full disk, for one
+            raise OSError(str(error)) from error
 
 
 def unshared(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

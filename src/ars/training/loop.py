@@ -1,7 +1,8 @@
 """The training loop: every step shows the network fresh noise, as certification will.
 
 All randomness of a step (data, noise, dropout) is seeded by (seed, step), so a run that was interrupted goes on from
-its checkpoint to the same weights as one that was not.
+its checkpoint to the same weights as one that was not. Several processes share each batch, its images and its noise;
+the first of them validates and writes.
 """
 
 import json
@@ -30,10 +31,13 @@ from ars.training.checkpoint import (
     save_tensors,
 )
 from ars.training.freezing import Modes
+from ars.training.meeting import Decision, Meetings
 from ars.training.objective import Objective
 from ars.training.optimizers import make_optimizers, settings_of
+from ars.training.ranks import Ranks
 from ars.training.settings import TrainSettings
 from ars.training.speed import fastest
+from ars.training.tally import NEVER, Tally
 
 CHECKPOINT, LOG = "checkpoint.safetensors", "train.jsonl"
 VALIDATION_IMAGES = 1000
@@ -53,6 +57,20 @@ class Progress:
     share: float | None
     """The first step's share of the noise budget, fixed or learned so far; null where there is one step."""
     images_a_second: float
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where training stands between two steps; loss and accuracy are the means of the epoch so far."""
+
+    epoch: int
+    epochs: int
+    step: int
+    steps: int
+    loss: float
+    accuracy: float
+    images_a_second: float
+    seconds_left: float
 
 
 class Interrupted(Exception):
@@ -76,7 +94,10 @@ class Trainer:
         folder: Path,
         identity: str,
         norm: Norm = "linf",
+        ranks: Ranks | None = None,
     ) -> None:
+        self.ranks = ranks or Ranks()
+        self.ranks.check(settings)
         self.model, self.benchmark, self.settings = model, benchmark, settings
         self.seed, self.precision, self.identity, self.norm = seed, precision, identity, norm
         self.checkpoint, self.log = folder / CHECKPOINT, folder / LOG
@@ -89,9 +110,11 @@ class Trainer:
         self.average = MovingAverage(model, settings.ema) if settings.ema else None
         self.step = 0
         self._seconds, self._began = 0.0, time.monotonic()
-        self.totals = torch.zeros(2, device=self.device)  # loss, correct answers since the epoch began
+        self.tally = Tally(self.device)
         if self.checkpoint.exists():
             self._resume()
+        if len({step for (step,) in self.ranks.gather([self.step])}) > 1:
+            raise CheckpointError(f"not all processes see {self.checkpoint}; put the run on a disk that they share")
 
     @property
     def steps(self) -> int:
@@ -108,43 +131,59 @@ class Trainer:
         self,
         *,
         report: Callable[[Progress], None] = lambda progress: None,
-        tick: Callable[[int], None] = lambda step: None,
+        watch: Callable[[Standing], None] = lambda standing: None,
         stop: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Train to the end; report hears of epochs, tick of steps, stop is asked after each step."""
-        saved = time.monotonic()
-        with torch.random.fork_rng(), torch.backends.cudnn.flags(enabled=True, benchmark=True):
+        """Train to the end; report hears of each epoch, watch about once a second, both in the first process only.
+
+        Alone, stop is asked after each step; several processes agree about once a second.
+        """
+        begun, begun_at = time.monotonic(), self.step
+        meetings = Meetings(self.ranks, self.tally, step=self.step, save_seconds=60 * self.settings.checkpoint_minutes)
+        devices = [self.device] if self.device.type == "cuda" else []
+        with torch.random.fork_rng(devices=devices), torch.backends.cudnn.flags(enabled=True, benchmark=True):
             while self.step < self.steps:
                 if self.modes.set(self.step // self.steps_per_epoch):
                     self._prepare()
                 started, first = time.monotonic(), self.step
                 for images, labels in self._batches():
                     self._train_step(images.to(self.device), labels.to(self.device))
-                    tick(self.step)
-                    if self.step % self.steps_per_epoch == 0:
-                        rate = (self.step - first) * self.settings.batch_size / (time.monotonic() - started)
-                        report(self._end_epoch(rate))
-                    if stop():
+                    ended = self.step % self.steps_per_epoch == 0
+                    if not (ended or meetings.due(self.step, stop)):
+                        continue
+                    decision = meetings.hold(self.step, stop=stop())
+                    self._check_loss(decision.first_bad)
+                    if self.ranks.first:
+                        now = time.monotonic()
+                        rate = (self.step - first) * self.settings.batch_size / (now - started)
+                        left = (self.steps - self.step) * (now - begun) / (self.step - begun_at)
+                        watch(self._standing(decision, rate, left))
+                        if ended:
+                            report(self._end_epoch(decision, rate))
+                    if ended:
+                        self.tally.put(0.0, 0.0)
+                    if decision.stop or decision.save:
                         self.save()
+                    if decision.stop:
+                        self.ranks.wait()
                         raise Interrupted
                     if self.step == self.steps:
                         break
-                    if time.monotonic() - saved > 60 * self.settings.checkpoint_minutes:
-                        self.save()
-                        saved = time.monotonic()
-        self._check_loss()  # max_steps may end within an epoch
+        self._check_weights()
         if self.average:
             self.average.hand_over()
         self.model.eval()
 
     def save(self) -> None:
         """Write the whole state to the checkpoint; a state that is no longer a number is refused."""
-        self._check_loss()
+        self._check_weights()
+        if not self.ranks.first:
+            return
         tensors = {f"model/{name}": tensor for name, tensor in self.model.state_dict().items()}
         tensors |= {f"optimizer/{name}": tensor for name, tensor in optimizer_tensors(self.optimizers).items()}
         if self.average:
             tensors |= {f"average/{name}": tensor for name, tensor in self.average.tensors().items()}
-        tensors["totals"] = self.totals
+        tensors["totals"] = self.tally.totals
         save_tensors(self.checkpoint, tensors, {"identity": self.identity, "step": self.step, "seconds": self.seconds})
 
     def _resume(self) -> None:
@@ -157,38 +196,54 @@ class Trainer:
         load_optimizers(self.optimizers, _under(tensors, "optimizer/"))
         if self.average:
             self.average.load(_under(tensors, "average/"))
-        self.totals = tensors["totals"].to(self.device)
+        self.tally.put(*tensors["totals"].tolist())
         self.step = about["step"]
         self._seconds = about.get("seconds", 0.0)
 
     def _batches(self) -> Iterator[Labelled]:
         epoch, done = divmod(self.step, self.steps_per_epoch)
-        return self.benchmark.train_batches(epoch, seed=self.seed, batch_size=self.settings.batch_size, start=done)
+        size = self.settings.batch_size
+        return self.benchmark.train_batches(
+            epoch, seed=self.seed, batch_size=size, start=done, rows=self.ranks.rows(size)
+        )
 
     def _prepare(self) -> None:
         """Make the step, for what is trained from now on."""
-        model, kind = fastest(self.model, self.precision, steps=self.steps - self.step)
+        steps = self.steps - self.step
+        model, kind = fastest(self.model, self.precision, steps=steps, alone=self.ranks.size == 1)
         self.objective = Objective(model, self.precision, self.settings, norm=self.norm)
-        self.stepper = kind(self.objective, self.optimizers, accumulate=self.settings.accumulate)
+        shared = self.ranks.wrap(self.objective, self.settings)
+        self.stepper = kind(shared, self.optimizers, accumulate=self.settings.accumulate)
 
     def _train_step(self, images: Tensor, labels: Tensor) -> None:
         generator = torch.Generator(self.device).manual_seed(step_seed(self.seed, self.step))
-        torch.manual_seed(step_seed(self.seed, self.step, purpose=1))  # dropout has no generator of its own
+        # dropout has no generator of its own, and differs between ranks
+        torch.manual_seed(step_seed(self.seed, self.step, purpose=1, rank=self.ranks.rank))
         self.objective.warm_up(self.step // self.steps_per_epoch)
-        loss, accuracy = self.stepper(images, labels, generator, self._rates())
+        loss, accuracy = self.stepper(images, labels, self.ranks.noise(generator), self._rates(self.step))
         if self.average:
             self.average.update()
-        self.totals += torch.stack([loss, accuracy])
         self.step += 1
+        self.tally.add(loss, accuracy, step=self.step)
 
-    def _end_epoch(self, rate: float) -> Progress:
-        self._check_loss()
-        epoch = self.step // self.steps_per_epoch
-        loss, accuracy = (self.totals / self.steps_per_epoch).tolist()
-        self.totals.zero_()
-        validation_accuracy, openness = self._validate()
+    def _standing(self, decision: Decision, rate: float, seconds_left: float) -> Standing:
+        epoch, before = divmod(self.step - 1, self.steps_per_epoch)
+        return Standing(
+            epoch=epoch + 1,
+            epochs=self.settings.epochs,
+            step=self.step,
+            steps=self.steps,
+            loss=decision.loss / (before + 1),
+            accuracy=decision.accuracy / (before + 1),
+            images_a_second=rate,
+            seconds_left=seconds_left,
+        )
+
+    def _end_epoch(self, decision: Decision, rate: float) -> Progress:
+        epoch, steps = self.step // self.steps_per_epoch, self.steps_per_epoch
+        means = (decision.loss / steps, decision.accuracy / steps)
         share = first_share(self._evaluated.mechanism.sigmas)
-        progress = Progress(epoch, self.settings.epochs, loss, accuracy, validation_accuracy, openness, share, rate)
+        progress = Progress(epoch, self.settings.epochs, *means, *self._validate(), share, rate)
         write_log(self.log, progress)
         return progress
 
@@ -214,26 +269,36 @@ class Trainer:
             seen += len(batch)
         return correct / seen, openness / seen
 
-    def _check_loss(self) -> None:
-        if not bool(self.totals.isfinite().all()):
-            rates = " and ".join(f"{rate:g} for the {name}" for name, rate in self._rates().items())
-            raise ArithmeticError(
-                f"the loss is no longer a number at step {self.step}, with learning rates of {rates}; "
-                "lower them and train again"
-            )
+    def _check_loss(self, first_bad: int) -> None:
+        if first_bad != NEVER:
+            raise ArithmeticError(self._trouble("the loss is", first_bad))
 
-    def _rates(self) -> dict[str, float]:
-        """The learning rate of each optimiser at the step that comes."""
+    def _check_weights(self) -> None:
+        """The last loss is that of the weights before the last update: these are the ones after it."""
+        if not bool(torch.stack([weight.isfinite().all() for weight in self.model.parameters()]).all()):
+            raise ArithmeticError(self._trouble("the weights are", self.step))
+
+    def _trouble(self, what: str, step: int) -> str:
+        epoch, batch = divmod(step - 1, self.steps_per_epoch)
+        rates = " and ".join(f"{rate:g} for the {name}" for name, rate in self._rates(step - 1).items())
+        return (
+            f"{what} no longer a number at step {step} (epoch {epoch + 1}, batch {batch + 1} of "
+            f"{self.steps_per_epoch}), with learning rates of {rates}; the last good checkpoint is kept: lower them "
+            "and train again into another folder"
+        )
+
+    def _rates(self, step: int) -> dict[str, float]:
+        """The learning rate of each optimiser after so many steps."""
         return {
             name: settings_of(self.settings, name).lr
-            * self.settings.factor(name, self.step, steps_per_epoch=self.steps_per_epoch)
+            * self.settings.factor(name, step, steps_per_epoch=self.steps_per_epoch)
             for name in self.optimizers
         }
 
 
-def step_seed(seed: int, step: int, *, purpose: int = 0) -> int:
-    """The seed of one step's noise (purpose 0), dropout (1) or of validation (2)."""
-    return int(np.random.SeedSequence([seed, step, purpose]).generate_state(1, np.uint32)[0])
+def step_seed(seed: int, step: int, *, purpose: int = 0, rank: int = 0) -> int:
+    """The seed of one step's noise (purpose 0), of one rank's dropout (1) or of validation (2)."""
+    return int(np.random.SeedSequence([seed, step, purpose, rank]).generate_state(1, np.uint32)[0])
 
 
 def first_share(sigmas: Sequence[float]) -> float | None:
@@ -247,7 +312,7 @@ def first_share(sigmas: Sequence[float]) -> float | None:
 
 
 def write_log(path: Path, progress: Progress) -> None:
-    """Append a line for the epoch; lines of epochs that are being done again are dropped first."""
+    """Add a line for the epoch in a new file; lines of epochs that are being done again are dropped."""
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     kept = [line for line in lines[: progress.epoch - 1] if line.startswith("{") and line.endswith("}")]
     write_whole(path, "\n".join([*kept, json.dumps(asdict(progress))]) + "\n")

@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 from ars.certification.sampling import Precision, autocast, evaluating
 from ars.smoothing import MaskedGaussian, SmoothedClassifier
-from ars.smoothing.mechanism import Generators, Images, Release, Tape
+from ars.smoothing.mechanism import Fresh, Generators, Images, Release, Tape
 from ars.theory import Norm
 from ars.training.attack import attack
 from ars.training.regularisers import Draws, consistency_loss, mean_square, smoothed_loss
@@ -41,9 +41,10 @@ class Objective(nn.Module):
         device = next(model.parameters()).device
         self.register_buffer("epsilon", torch.tensor(settings.smoothadv.epsilon, device=device), persistent=False)
 
-    def forward(self, images: Images, labels: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    def forward(self, images: Images, labels: Tensor, generator: Fresh) -> tuple[Tensor, Tensor]:
         """The mean loss of a batch and the share of draws that were right, both on the device."""
-        settings, noise = self.settings, generator if not self.settings.smoothadv.epsilon else Tape(generator)
+        settings = self.settings
+        noise: Generators = Tape(generator) if settings.smoothadv.epsilon else generator
         if isinstance(noise, Tape):
             images = self._adversarial(images, labels, noise)
             noise = noise.rewound()

@@ -130,7 +130,7 @@ class TrainSettings:
 
     Args:
         epochs: how often the training set is shown.
-        batch_size: images a step.
+        batch_size: images a step, of all processes together.
         classifier: the optimiser of the classifier.
         mask: the optimiser of the mask, adaptive or static.
         schedule: the learning rate over time.
@@ -146,6 +146,8 @@ class TrainSettings:
         consistency: make the noisy draws of an image agree.
         smoothadv: train on adversarial examples of the smoothed classifier.
         mask_prior: a pull on the masks.
+        pictures_every: epochs between two pictures of the masks on fixed validation images; 0 draws none.
+        sync_batchnorm: share the statistics of batch normalisation between the GPUs that train together.
     """
 
     epochs: int = 7
@@ -164,8 +166,12 @@ class TrainSettings:
     consistency: Consistency = field(default_factory=Consistency)
     smoothadv: SmoothAdv = field(default_factory=SmoothAdv)
     mask_prior: MaskPrior = field(default_factory=MaskPrior)
+    pictures_every: int = 5
+    sync_batchnorm: bool = False
 
     def __post_init__(self) -> None:
+        if self.pictures_every < 0:
+            raise ValueError(f"pictures_every must be at least 0, got {self.pictures_every}")
         if self.epochs < 1 or self.batch_size < 1:
             raise ValueError(f"epochs and batch_size must be at least 1, got {self.epochs} and {self.batch_size}")
         if not 0 <= self.mask_only_epochs < self.epochs:

@@ -9,9 +9,14 @@ from ars.training.stepping import GraphedStepper, Stepper
 GRAPH_PAYS, KERNELS_PAY = 50, 400
 
 
-def fastest(model: SmoothedClassifier, precision: Precision, *, steps: int) -> tuple[SmoothedClassifier, type[Stepper]]:
-    """The model as it computes fastest, and the fastest way through so many steps on its device."""
-    if next(model.parameters()).device.type != "cuda" or steps < GRAPH_PAYS:
+def fastest(
+    model: SmoothedClassifier, precision: Precision, *, steps: int, alone: bool
+) -> tuple[SmoothedClassifier, type[Stepper]]:
+    """The model as it computes fastest, and the fastest way through so many steps on its device.
+
+    Several processes exchange gradients on their way back, which a graph would have to know: they step as it stands.
+    """
+    if next(model.parameters()).device.type != "cuda" or steps < GRAPH_PAYS or not alone:
         return model, Stepper
     if precision == "bfloat16" and steps >= KERNELS_PAY:
         model = with_kernels(model)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from ars.smoothing.mechanism import Fresh
 from ars.training.objective import Objective
 
 WARM_UP = 3  # ordinary steps before the capture: lazy initialisation, and the choice of convolution algorithms
@@ -23,7 +24,7 @@ class Stepper:
         self.objective, self.optimizers, self.accumulate = objective, optimizers, accumulate
 
     def __call__(
-        self, images: Tensor, labels: Tensor, generator: torch.Generator, rates: Mapping[str, float]
+        self, images: Tensor, labels: Tensor, generator: Fresh, rates: Mapping[str, float]
     ) -> tuple[Tensor, Tensor]:
         """One step at these learning rates; returns the loss and the share of right answers, on the device."""
         self._set(rates)
@@ -37,7 +38,7 @@ class Stepper:
                 else:
                     group["lr"] = rates[name]
 
-    def _step(self, images: Tensor, labels: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    def _step(self, images: Tensor, labels: Tensor, generator: Fresh) -> tuple[Tensor, Tensor]:
         for optimizer in self.optimizers.values():
             optimizer.zero_grad()
         parts = self.accumulate
@@ -66,7 +67,7 @@ class GraphedStepper(Stepper):
         self._graph: torch.cuda.CUDAGraph | None = None
 
     def __call__(
-        self, images: Tensor, labels: Tensor, generator: torch.Generator, rates: Mapping[str, float]
+        self, images: Tensor, labels: Tensor, generator: Fresh, rates: Mapping[str, float]
     ) -> tuple[Tensor, Tensor]:
         """One step, by the graph once there is one."""
         self._set(rates)
@@ -76,13 +77,14 @@ class GraphedStepper(Stepper):
         if self._graph is None:
             self._capture(images, labels)
         assert self._graph is not None
+        assert isinstance(generator, torch.Generator)
         self._images.copy_(images)
         self._labels.copy_(labels)
         self._generator.manual_seed(generator.initial_seed())
         self._graph.replay()
         return self._results
 
-    def _on_another_stream(self, images: Tensor, labels: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    def _on_another_stream(self, images: Tensor, labels: Tensor, generator: Fresh) -> tuple[Tensor, Tensor]:
         """A capture must not meet memory that was first used on the stream it takes."""
         stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())

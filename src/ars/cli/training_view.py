@@ -1,0 +1,90 @@
+"""The live view of a training: a bar in a terminal, plain lines elsewhere, on the error stream."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from ars.cli.live import LINE_SECONDS, duration
+
+if TYPE_CHECKING:
+    from ars.training.loop import Progress, Standing
+
+
+class Lines:
+    """A line every so many seconds, and one an epoch."""
+
+    def __init__(self, title: str) -> None:
+        self.title, self._shown = title, -LINE_SECONDS
+
+    def watch(self, at: "Standing") -> None:
+        """Say where training stands, unless that was said a moment ago."""
+        if time.monotonic() - self._shown >= LINE_SECONDS:
+            self._shown = time.monotonic()
+            self.say(f"step {at.step} of {at.steps}, {describe(at)}")
+
+    def report(self, at: "Progress") -> None:
+        """Say how an epoch ended."""
+        self.say(describe_epoch(at))
+
+    def say(self, text: str) -> None:
+        """One line."""
+        print(f"{self.title}: {text}", file=sys.stderr, flush=True)
+
+
+class Bar(Lines):
+    """The same above and in a bar that moves on about once a second."""
+
+    def __init__(self, title: str, update: Callable[..., None], say: Callable[[str], None]) -> None:
+        super().__init__(title)
+        self._update, self._say = update, say
+
+    def watch(self, at: "Standing") -> None:
+        """Move the bar."""
+        self._update(completed=at.step, total=at.steps, description=describe(at))
+
+    def say(self, text: str) -> None:
+        """One line above the bar."""
+        self._say(f"{self.title}: {text}")
+
+
+@contextmanager
+def training_view(title: str, *, bar: bool = True) -> Iterator[Lines]:
+    """Yield what shows the progress; without a bar where none is asked for or nobody sees it."""
+    if not (bar and sys.stderr.isatty()):
+        yield Lines(title)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.table import Column
+
+    columns = (
+        TextColumn(title, markup=False),
+        BarColumn(bar_width=12),
+        MofNCompleteColumn(),
+        TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=False)),  # two lines if need be
+    )
+    with Progress(*columns, console=Console(stderr=True)) as moving:
+        task = moving.add_task("starting", total=None)
+        yield Bar(
+            title,
+            lambda **news: moving.update(task, **news),
+            lambda text: moving.console.print(text, markup=False, highlight=False),
+        )
+
+
+def describe(at: "Standing") -> str:
+    """What stands beside the count of steps."""
+    return (
+        f"epoch {at.epoch} of {at.epochs}, loss {at.loss:.2f}, accuracy {at.accuracy:.0%}, "
+        f"{at.images_a_second:,.0f} images/s, {duration(at.seconds_left)} left"
+    )
+
+
+def describe_epoch(at: "Progress") -> str:
+    """What is said of an epoch; accuracies are of single noisy draws."""
+    return (
+        f"epoch {at.epoch} of {at.epochs}: loss {at.loss:.2f}, accuracy {at.accuracy:.0%}, validation "
+        f"{at.validation_accuracy:.0%}, mask {at.mean_square_mask:.2f}, {at.images_a_second:,.0f} images/s"
+    )

@@ -1,0 +1,53 @@
+"""The processes that train one model together: here one that is alone, in ars.training.accelerated several."""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import torch
+from torch import nn
+
+from ars.smoothing.mechanism import Generators, Rows
+from ars.training.settings import TrainSettings
+
+Module = TypeVar("Module", bound=nn.Module)
+
+
+class Ranks:
+    """One process among size; the first of them writes and speaks for all."""
+
+    rank = 0
+    size = 1
+
+    @property
+    def first(self) -> bool:
+        """Whether this process writes the files and shows the progress."""
+        return self.rank == 0
+
+    def check(self, settings: TrainSettings) -> None:
+        """Refuse settings that these processes cannot train with."""
+        if settings.batch_size % self.size:
+            below = settings.batch_size // self.size * self.size
+            raise ValueError(
+                f"train.batch_size is that of all processes together and must divide by their number, got "
+                f"{settings.batch_size} for {self.size}; take {below or below + self.size}, or start fewer"
+            )
+
+    def rows(self, batch_size: int) -> slice:
+        """The rows of the whole batch that this process trains on."""
+        share = batch_size // self.size
+        return slice(self.rank * share, (self.rank + 1) * share)
+
+    def noise(self, generator: torch.Generator) -> Generators:
+        """The noise of those rows, from the generator of the whole batch."""
+        return generator if self.size == 1 else Rows(generator, self.rank, self.size)
+
+    def wrap(self, module: Module, settings: TrainSettings) -> Module:
+        """The module with gradients that are averaged over the processes."""
+        return module
+
+    def gather(self, values: Sequence[float]) -> list[list[float]]:
+        """The values of every process, in order of rank; all must call this at the same step."""
+        return [list(values)]
+
+    def wait(self) -> None:
+        """Go on when all are here."""

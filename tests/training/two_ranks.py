@@ -1,0 +1,87 @@
+"""For two processes of their own, with torchrun's variables: what each of them saw goes to FOLDER/rank-R.json."""
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from ars.data.digits import DigitsOnPhotographs
+from ars.experiments.recipe import Classifier, Data, Mask, Recipe
+from ars.experiments.run import train_run
+from ars.methods import adaptive
+from ars.models import Normalize
+from ars.training.checkpoint import save_tensors
+from ars.training.loop import Interrupted, Trainer
+from ars.training.ranks import Ranks
+from ars.training.settings import TrainSettings
+
+CPU = torch.device("cpu")
+SETTINGS = TrainSettings(epochs=1, batch_size=128, precision="float32")
+RECIPE = Recipe(
+    data=Data(passes=1),
+    classifier=Classifier(width=4),
+    mask=Mask(width=2),
+    train=replace(SETTINGS, batch_size=400),
+)
+
+
+def make_trainer(folder: Path, ranks: Ranks) -> Trainer:
+    """Of a model with a mask, but without what depends on how a batch is cut: batch normalisation and dropout."""
+    folder.mkdir(exist_ok=True)
+    benchmark = DigitsOnPhotographs(passes=1)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        body = [nn.Conv2d(3, 8, 3, stride=2), nn.ReLU(), nn.Conv2d(8, 16, 3, stride=2), nn.ReLU()]
+        classifier = nn.Sequential(Normalize(*benchmark.moments()), *body, nn.Flatten(), nn.Linear(16 * 5 * 5, 10))
+        mask = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.Conv2d(4, 1, 3, padding=1), nn.Sigmoid())
+        model = adaptive(classifier, mask, sigma=0.25, share=0.5)
+    return Trainer(
+        model, benchmark, SETTINGS, seed=0, precision="float32", folder=folder, identity="two", ranks=ranks
+    )  # fmt: skip
+
+
+def poison(trainer: Trainer, *, batch: int) -> None:
+    batches = trainer._batches
+    trainer._batches = lambda: (  # type: ignore[method-assign]
+        (images * float("nan") if number == batch else images, labels)
+        for number, (images, labels) in enumerate(batches())
+    )
+
+
+def main(folder: Path) -> None:
+    from ars.training.accelerated import AcceleratedRanks
+
+    ranks, seen = AcceleratedRanks(CPU), {}
+    try:
+        ranks.check(replace(SETTINGS, sync_batchnorm=True))
+    except ValueError as error:
+        seen["sync_batchnorm"] = str(error)
+
+    stopped = make_trainer(folder / "two", ranks)
+    try:
+        stopped.run(stop=lambda: ranks.rank == 1 and stopped.step >= 2)  # a signal that reached the second only
+    except Interrupted:
+        seen["stopped"] = stopped.step
+    make_trainer(folder / "two", ranks).run()
+
+    poisoned = make_trainer(folder / "poisoned", ranks)
+    if ranks.rank == 1:
+        poison(poisoned, batch=3)
+    try:
+        poisoned.run()
+    except ArithmeticError as error:
+        seen["poisoned"] = str(error)
+
+    finished = make_trainer(folder / "finished", ranks)
+    finished.run()
+    save_tensors(folder / f"weights-{ranks.rank}.safetensors", finished.model.state_dict(), {})
+    assert train_run(RECIPE, folder / "run", device=CPU, ranks=ranks)
+    (folder / f"rank-{ranks.rank}.json").write_text(json.dumps(seen))
+    ranks.close()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
