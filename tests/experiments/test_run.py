@@ -51,9 +51,9 @@ def test_training_that_was_stopped_goes_on(tiny, tmp_path):
 
 
 def test_training_seconds_add_up_over_sessions(tiny, tmp_path):
-    folder, steps = tmp_path / "run", []
+    folder = tmp_path / "run"
     with pytest.raises(Interrupted):
-        train_run(tiny(), folder, device=CPU, tick=lambda step, total: steps.append(step), stop=lambda: len(steps) == 4)
+        train_run(tiny(), folder, device=CPU, stop=lambda: True)
     tensors, about = load_tensors(folder / "checkpoint.safetensors")
     assert about["seconds"] > 0
     save_tensors(folder / "checkpoint.safetensors", tensors, {**about, "seconds": 1000.0})

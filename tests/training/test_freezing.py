@@ -70,8 +70,7 @@ def test_an_interruption_within_the_mask_only_epochs_changes_nothing(make_traine
 
 def test_max_steps_ends_training_early(make_trainer, tmp_path):
     recipe = dataclasses.replace(RECIPE, train=dataclasses.replace(RECIPE.train, max_steps=7))
-    trainer, steps = make_trainer(tmp_path / "run", recipe), []
-    trainer.run(tick=steps.append)
-    assert steps == [1, 2, 3, 4, 5, 6, 7]
-    assert trainer.steps == 7
+    trainer, standings = make_trainer(tmp_path / "run", recipe), []
+    trainer.run(watch=standings.append)
+    assert standings[-1].steps == trainer.steps == trainer.step == 7
     assert not trainer.model.training

@@ -76,14 +76,18 @@ def test_a_run_with_everything_on_resumes_to_the_same_state(make_trainer, tmp_pa
 def test_the_average_is_what_is_validated_and_kept(make_trainer, tmp_path):
     plain = make_trainer(tmp_path / "plain", dataclasses.replace(RECIPE, train=SHORT))
     averaged = make_trainer(tmp_path / "averaged", AVERAGING)
-    expected = None
+    expected, seen = None, []
 
-    def follow(step):
+    def follow():  # asked after every step whether to stop
         nonlocal expected
+        if plain.step == len(seen):
+            return False
+        seen.append(plain.step)
         now = [parameter.detach().clone() for parameter in plain.model.parameters()]
         expected = now if expected is None else [0.8 * a + 0.2 * b for a, b in zip(expected, now, strict=True)]
+        return False
 
-    plain.run(tick=follow)
+    plain.run(stop=follow)
     averaged.run()
     for parameter, wanted in zip(averaged.model.parameters(), expected, strict=True):
         assert torch.allclose(parameter, wanted, rtol=1e-4, atol=1e-6)
@@ -203,7 +207,7 @@ def test_progress_is_told_between_epochs_and_agrees_with_the_log(make_trainer, t
 
 def test_a_log_that_cannot_be_written_keeps_its_lines(tmp_path, monkeypatch):
     path = tmp_path / "train.jsonl"
-    progress = Progress(1, 2, 2.3, 0.1, 0.1, 0.25, 100.0)
+    progress = Progress(1, 2, 2.3, 0.1, 0.1, 0.25, 0.5, 100.0)
     write_log(path, progress)
     old = path.read_text()
 

@@ -6,7 +6,7 @@ from typing import TypeVar
 import torch
 from torch import nn
 
-from ars.smoothing.mechanism import Generators, Rows
+from ars.smoothing.mechanism import Fresh, Rows
 from ars.training.settings import TrainSettings
 
 Module = TypeVar("Module", bound=nn.Module)
@@ -37,7 +37,7 @@ class Ranks:
         share = batch_size // self.size
         return slice(self.rank * share, (self.rank + 1) * share)
 
-    def noise(self, generator: torch.Generator) -> Generators:
+    def noise(self, generator: torch.Generator) -> Fresh:
         """The noise of those rows, from the generator of the whole batch."""
         return generator if self.size == 1 else Rows(generator, self.rank, self.size)
 
