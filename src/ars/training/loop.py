@@ -149,7 +149,8 @@ class Trainer:
                 for images, labels in self._batches():
                     self._train_step(images.to(self.device), labels.to(self.device))
                     ended = self.step % self.steps_per_epoch == 0
-                    if not (ended or meetings.due(self.step, stop)):
+                    last = self.step == self.steps
+                    if not (ended or last or meetings.due(self.step, stop)):
                         continue
                     decision = meetings.hold(self.step, stop=stop())
                     self._check_loss(decision.first_bad)
@@ -167,7 +168,7 @@ class Trainer:
                     if decision.stop:
                         self.ranks.wait()
                         raise Interrupted
-                    if self.step == self.steps:
+                    if last:
                         break
         self._check_weights()
         if self.average:
