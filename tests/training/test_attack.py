@@ -42,6 +42,17 @@ def test_on_a_linear_loss_the_attack_finds_the_worst_point(norm):
 
 
 @pytest.mark.parametrize("norm", ["linf", "l2"])
+def test_no_step_on_the_way_leaves_the_pixels(norm):
+    def loss(x):
+        assert x.min() >= -1e-6
+        assert x.max() <= 1 + 1e-6
+        return (x * direction).sum()
+
+    direction = torch.randn(2, 3, 4, 4, generator=torch.Generator().manual_seed(0))
+    attack(loss, torch.rand(2, 3, 4, 4).round(), epsilon=torch.tensor(0.5), steps=4, norm=norm)
+
+
+@pytest.mark.parametrize("norm", ["linf", "l2"])
 def test_a_gradient_of_zeros_or_an_epsilon_of_zero_moves_nothing(norm):
     images = torch.rand(2, 3, 4, 4)
     still = attack(lambda x: (0 * x).sum(), images, epsilon=torch.tensor(0.1), steps=2, norm=norm)

@@ -64,6 +64,7 @@ def test_a_run_with_everything_on_resumes_to_the_same_state(make_trainer, tmp_pa
         trainer = make_trainer(tmp_path / folder, EVERYTHING)
         with pytest.raises(Interrupted):
             trainer.run(stop=lambda: trainer.step == until)
+        assert float(trainer.objective.epsilon) == pytest.approx(0.02 / 4)  # the first of four epochs of warm-up
         return load_tensors(trainer.checkpoint)[0]
 
     whole = run("whole", until=4)
