@@ -13,7 +13,8 @@ from ars.kernels.differentiable import convolution_and_norm, joined
 from ars.kernels.programs.narrow import NarrowTile, convolve, filter_gradient
 from ars.kernels.training import TrainedResNet, TrainedUNet, with_kernels
 from ars.methods import adaptive
-from ars.models import CifarResNet, Normalize, UNet
+from ars.models import CifarResNet, Normalize, UNet, cifar_resnet
+from ars.models.resnet import BasicBlock
 from ars.models.unet import upsample
 
 TILES = [NarrowTile(2, 2, 32, 4, 2, 32, 4, 3), NarrowTile(1, 2, 16, 4, 2, 16, 4, 64), NarrowTile(1, 1, 16, 4, 1)]
@@ -99,9 +100,10 @@ def test_going_up(device):
     close(got_skip, skip.grad)
 
 
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
 @pytest.mark.parametrize("kind", ["resnet", "unet"])
-def test_a_network_trains_as_by_torch(device, kind):
-    network = (CifarResNet(2, 10) if kind == "resnet" else UNet(8)).to(device)
+def test_a_network_trains_as_by_torch(device, kind, layout):
+    network = (CifarResNet(2, 10) if kind == "resnet" else UNet(8)).to(device, memory_format=layout)
     for module in network.modules():
         if isinstance(module, nn.Dropout2d):
             module.p = 0.0  # its draws are tested above; here they would differ
@@ -114,6 +116,7 @@ def test_a_network_trains_as_by_torch(device, kind):
     wanted_x, x.grad = x.grad, None
     out = view(x)
     out.backward(g)
+    assert all(a.stride() == b.stride() for a, b in zip(twin.parameters(), network.parameters(), strict=True))
     close(out, wanted, 1e-3)
     close(x.grad, wanted_x, 1e-2)
     for (name, parameter), other in zip(twin.named_parameters(), network.parameters(), strict=True):
@@ -143,3 +146,43 @@ def test_a_view_shares_its_parameters_and_knows_eval(device):
     model.eval()
     draws = [m(x, torch.Generator(device).manual_seed(1)) for m in (model, view)]
     assert torch.equal(*draws)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("kind", ["resnet", "unet"])
+@pytest.mark.parametrize("size", [32, 64])
+def test_in_bf16_a_real_network_computes_what_torch_does(kind, size):
+    """As trained: depth 110 or width 32, channels last, a batch of many tiles; float32 is the truth for both."""
+    network = (cifar_resnet(110, 10) if kind == "resnet" else UNet(32)).cuda().to(memory_format=torch.channels_last)
+    for module in network.modules():
+        if isinstance(module, nn.Dropout2d):
+            module.p = 0.0
+        if isinstance(module, BasicBlock):
+            nn.init.constant_(module.bn2.weight, 0.2)  # as a trained network damps its residuals, and its rounding
+    view = (TrainedResNet if kind == "resnet" else TrainedUNet)(network, torch.bfloat16)
+    x = torch.rand(128, 3, size, size, device="cuda")
+    state = copy.deepcopy(network.state_dict())
+
+    def outcome(run):
+        network.load_state_dict(state)
+        network.zero_grad()
+        out = run()
+        out.float().square().mean().backward()
+        moved = {name: buffer.clone() for name, buffer in network.named_buffers() if buffer.is_floating_point()}
+        return out.detach().float(), {name: p.grad.clone() for name, p in network.named_parameters()}, moved
+
+    def autocast():
+        with torch.autocast("cuda", torch.bfloat16):
+            return network(x)
+
+    truth, ours, theirs = (outcome(run) for run in (lambda: network(x), lambda: view(x), autocast))
+
+    def error(got, wanted):
+        return float((got - wanted).norm() / wanted.norm().clamp_min(1e-6))
+
+    assert error(ours[0], truth[0]) < 1.5 * error(theirs[0], truth[0]) + 0.01
+    for part in (1, 2):  # gradients, then running statistics, tensor by tensor
+        for name, wanted in truth[part].items():
+            mine, other = error(ours[part][name], wanted), error(theirs[part][name], wanted)
+            assert mine < 1.5 * other + 0.02, (name, mine, other)

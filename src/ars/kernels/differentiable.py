@@ -20,7 +20,8 @@ class _Convolution(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, stride: int, padding: int) -> tuple[Tensor, Tensor | None]:
         tile = _tile(x, weight, stride, padding)
-        cast = weight.to(x.dtype)
+        # the kernels read [o, i, 3, 3] as it stands; networks in channels last keep their filters in another order
+        cast = weight.to(x.dtype, memory_format=torch.contiguous_format if tile else torch.preserve_format)
         ctx.save_for_backward(x, cast)
         ctx.how = (tile, stride, padding)
         if tile:
