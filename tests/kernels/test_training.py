@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 pytest.importorskip("triton")
 
-from ars.kernels.differentiable import convolution_and_norm, joined
+from ars.kernels.programs.differentiable import convolution_and_norm, joined
 from ars.kernels.programs.narrow import NarrowTile, convolve, filter_gradient
 from ars.kernels.training import TrainedResNet, TrainedUNet, with_kernels
 from ars.methods import adaptive

@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from fractions import Fraction
 
 from ars.experiments.progress import Progress
 from ars.theory import Norm
@@ -40,7 +41,9 @@ def live_view(title: str, *, norm: Norm, shown: bool = True) -> Iterator[Show]:
 
 def describe(at: Progress, norm: Norm) -> str:
     """What stands beside the count of images."""
-    radius = truncate(255 * at.average_radius, 2) + "/255" if norm == "linf" else truncate(at.average_radius, 4)
+    radius = (
+        truncate(255 * Fraction(at.average_radius), 2) + "/255" if norm == "linf" else truncate(at.average_radius, 4)
+    )
     left = at.seconds_left
     parts = [f"certified {at.certified:.0%}", f"average radius {radius}", f"{at.draws_a_second:,.0f} draws/s"]
     return ", ".join([*parts, *([f"{duration(left)} left"] if left else [])])

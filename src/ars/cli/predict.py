@@ -4,6 +4,7 @@ import argparse
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -120,7 +121,7 @@ def _sentence(path: Path, it: "Certificate", names: Sequence[str], masks: Sequen
     saved = "".join(f"; mask in {mask}" for mask in masks)
     if it.label is None:
         return f"{path}: abstains ({votes}){saved}"
-    radius = truncate(255 * it.radius, 3)
+    radius = truncate(255 * Fraction(it.radius), 3)
     return f"{path}: {names[it.label]}, certified within {radius}/255 in {it.norm} ({votes}){saved}"
 
 

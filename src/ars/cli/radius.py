@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from fractions import Fraction
 
 from ars.cli.options import Subparsers, add_command
 from ars.theory import NORMS, UnsupportedThreat, ars_radius_l2, ars_radius_linf
@@ -43,6 +44,6 @@ def run(options: argparse.Namespace) -> int:
     elif radius == 0:
         print("radius 0: the classes cannot be told apart, abstain")
     else:
-        pixels = f" = {truncate(255 * radius, 4)}/255" if options.norm == "linf" else ""
+        pixels = f" = {truncate(255 * Fraction(radius), 4)}/255" if options.norm == "linf" else ""
         print(f"radius {truncate(radius, 6)}{pixels} in {options.norm}")
     return 0

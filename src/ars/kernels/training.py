@@ -58,7 +58,7 @@ class TrainedResNet(nn.Module):
         if not self.network.training or x.shape[-2] % 8 or x.shape[-1] % 8:
             logits: Tensor = self.network(x)
             return logits
-        from ars.kernels.differentiable import convolution_and_norm, nhwc
+        from ars.kernels.programs.differentiable import convolution_and_norm, nhwc
 
         net = self.network
         with torch.autocast(x.device.type, enabled=False):
@@ -71,7 +71,7 @@ class TrainedResNet(nn.Module):
         return logits
 
     def _block(self, x: Tensor, block: BasicBlock) -> Tensor:
-        from ars.kernels.differentiable import convolution_and_norm
+        from ars.kernels.programs.differentiable import convolution_and_norm
 
         shortcut = x
         if isinstance(block.downsample, nn.Sequential):
@@ -98,7 +98,7 @@ class TrainedUNet(nn.Module):
         if not net.training or 24 in x.shape[-2:] or x.shape[-2] % 8 or x.shape[-1] % 8:
             weights: Tensor = net(x)
             return weights
-        from ars.kernels.differentiable import joined, nhwc
+        from ars.kernels.programs.differentiable import joined, nhwc
 
         with torch.autocast(x.device.type, enabled=False):
             bordered = F.pad(F.pad(x, (1, 1, 1, 1), mode="reflect"), (0, 0, 0, 0, 0, RGB - x.shape[1]))
@@ -121,7 +121,7 @@ def _double(x: Tensor, layers: nn.Module, *, border: bool) -> Tensor:
 
 
 def _layer(x: Tensor, conv: nn.Module, norm: nn.Module, *, drop: nn.Module | None = None, border: bool) -> Tensor:
-    from ars.kernels.differentiable import convolution_and_norm
+    from ars.kernels.programs.differentiable import convolution_and_norm
 
     assert isinstance(conv, nn.Conv2d)
     assert isinstance(norm, nn.BatchNorm2d)

@@ -130,7 +130,8 @@ def show_radius(radius: float, norm: Norm, decimals: int = 2) -> str:
     >>> show_radius(0.01999, "linf"), show_radius(0.01999, "l2")
     ('5.09', '0.01')
     """
-    return truncate(in_units(radius, norm), decimals)
+    # a product in float64 may stand for a shortest decimal above it
+    return truncate(Fraction(radius) * 255 if norm == "linf" else radius, decimals)
 
 
 def round_radii(largest: float, *, columns: int = 4) -> tuple[float, ...]:

@@ -4,7 +4,9 @@ A float64 result is moved past its error bound: noise and privacy loss up, proba
 The bound is generous (the functions used are good to about 4 ulp) and costs nothing visible.
 """
 
-from decimal import ROUND_FLOOR, Context, Decimal
+from decimal import Context, Decimal
+from fractions import Fraction
+from math import floor
 
 ERROR = 16 * 2.0**-52
 
@@ -19,13 +21,14 @@ def down(value: float) -> float:
     return -up(-value)
 
 
-def truncate(value: float, decimals: int) -> str:
+def truncate(value: float | Fraction, decimals: int) -> str:
     """Print a radius with its decimals cut, never rounded up.
 
-    >>> truncate(0.01999, 3), truncate(0.29, 2)
-    ('0.019', '0.29')
+    A float stands for the shortest decimal number that it is nearest to; a fraction is exact.
+
+    >>> truncate(0.01999, 3), truncate(0.29, 2), truncate(Fraction(0.29), 2)
+    ('0.019', '0.29', '0.28')
     """
-    # in decimal arithmetic: 0.29 * 100 is 28.999999999999996 in float64
-    shortest = Decimal(repr(float(value)))
-    cut = shortest.quantize(Decimal(1).scaleb(-decimals), rounding=ROUND_FLOOR, context=Context(prec=400))
-    return f"{cut:f}"
+    # not in float64, where 0.29 * 100 is 28.999999999999996
+    exact = value if isinstance(value, Fraction) else Fraction(repr(float(value)))
+    return f"{Decimal(floor(exact * 10**decimals)).scaleb(-decimals, Context(prec=400)):f}"

@@ -98,16 +98,16 @@ def convolution_and_norm(
         raise ValueError("a residual with a border has no kernel")
     if x.shape[-1] > weight.shape[1]:
         weight = F.pad(weight, (0, 0, 0, 0, 0, x.shape[-1] - weight.shape[1]))
-    y, sums = _Convolution.apply(x, weight, stride, padding)  # type: ignore[no-untyped-call]
+    y, sums = _Convolution.apply(x, weight, stride, padding)
     if norm.num_batches_tracked is not None:
         norm.num_batches_tracked.add_(1)
-    out: Map = _Activation.apply(y, norm.weight, norm.bias, residual, sums, keep, norm, slope, border)  # type: ignore[no-untyped-call]
+    out: Map = _Activation.apply(y, norm.weight, norm.bias, residual, sums, keep, norm, slope, border)
     return out
 
 
 def joined(small: Map, skip: Map) -> Map:
     """[b, h / 2, w / 2, c] enlarged beside skip [b, h + 2, w + 2, c], which has a reflected border, as the result."""
-    out: Map = _Join.apply(small, skip)  # type: ignore[no-untyped-call]
+    out: Map = _Join.apply(small, skip)
     return out
 
 
