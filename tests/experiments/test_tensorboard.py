@@ -1,11 +1,11 @@
 import pytest
 
 from ars.experiments.tensorboard import scalars
-from ars.training.loop import Progress
+from ars.training.progress import Progress
 
 
 def progress(epoch, loss):
-    return Progress(epoch, 3, loss, 0.5, 0.4, 0.25, None, 100.0)  # one step has no share
+    return Progress(epoch, 3, loss, 0.5, 0.4, 0.25, None, 100.0, None)  # one step has no share
 
 
 def test_epochs_become_curves_and_those_done_again_replace_the_old(tmp_path):

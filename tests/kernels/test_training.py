@@ -16,6 +16,8 @@ from ars.methods import adaptive
 from ars.models import CifarResNet, Normalize, UNet, cifar_resnet
 from ars.models.resnet import BasicBlock
 from ars.models.unet import upsample
+from ars.training.objective import Objective
+from ars.training.stepping import Stepper
 
 TILES = [NarrowTile(2, 2, 32, 4, 2, 32, 4, 3), NarrowTile(1, 2, 16, 4, 2, 16, 4, 64), NarrowTile(1, 1, 16, 4, 1)]
 
@@ -146,6 +148,27 @@ def test_a_view_shares_its_parameters_and_knows_eval(device):
     model.eval()
     draws = [m(x, torch.Generator(device).manual_seed(1)) for m in (model, view)]
     assert torch.equal(*draws)
+
+
+def test_steps_of_training_end_in_the_weights_of_torch(device):
+    """The whole way: noise, mask, both networks in channels last as recipes build them, gradients, updates."""
+    ends = []
+    for kernels in (False, True):
+        torch.manual_seed(0)
+        classifier = nn.Sequential(Normalize([0.5] * 3, [0.5] * 3), CifarResNet(1, 4))
+        model = adaptive(classifier, UNet(8), sigma=0.5).to(device, memory_format=torch.channels_last).train()
+        for module in model.modules():
+            if isinstance(module, nn.Dropout2d):
+                module.p = 0.0
+        start = torch.cat([parameter.detach().flatten().clone() for parameter in model.parameters()])
+        objective = Objective(with_kernels(model, torch.float32) if kernels else model, "float32")
+        stepper = Stepper(objective, {"all": torch.optim.SGD(model.parameters(), lr=0.1)})
+        for step in range(2):
+            images = torch.rand(4, 3, 16, 16, generator=torch.Generator().manual_seed(step)).to(device)
+            noise = torch.Generator(device).manual_seed(step)
+            stepper(images, torch.arange(4, device=device), noise, {"all": 0.1})
+        ends.append(torch.cat([parameter.detach().flatten() for parameter in model.parameters()]) - start)
+    close(ends[1], ends[0], 2e-2)
 
 
 @pytest.mark.gpu

@@ -100,7 +100,8 @@ def train_with_progress(
     from ars.experiments.run import train_run
     from ars.experiments.team import open_ranks
     from ars.experiments.tensorboard import scalars
-    from ars.training.loop import Interrupted, Progress
+    from ars.training.loop import Interrupted
+    from ars.training.progress import Progress
 
     world = read_team()
     device = choose_device(device_name, world.local)

@@ -26,7 +26,8 @@ from ars.methods.adaptive import settled
 from ars.smoothing import SmoothedClassifier
 from ars.training.checkpoint import load_model, load_tensors, save_tensors
 from ars.training.freezing import freeze_classifier
-from ars.training.loop import CHECKPOINT, Progress, Standing, Trainer
+from ars.training.loop import CHECKPOINT, Trainer
+from ars.training.progress import Progress, Standing
 from ars.training.ranks import Ranks
 
 

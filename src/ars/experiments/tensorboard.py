@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from torch.utils.tensorboard.writer import SummaryWriter
 
-    from ars.training.loop import Progress
+    from ars.training.progress import Progress
 
 FOLDER = "tensorboard"
 

@@ -5,10 +5,8 @@ its checkpoint to the same weights as one that was not. Several processes share 
 the first of them validates and writes.
 """
 
-import json
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -17,7 +15,6 @@ import torch
 from torch import Tensor
 
 from ars.certification.sampling import Precision, autocast
-from ars.certification.writing import write_whole
 from ars.data.benchmark import Benchmark, Labelled
 from ars.smoothing import SmoothedClassifier
 from ars.theory import Norm
@@ -34,43 +31,15 @@ from ars.training.freezing import Modes
 from ars.training.meeting import Decision, Meetings
 from ars.training.objective import Objective
 from ars.training.optimizers import make_optimizers, settings_of
+from ars.training.progress import Pace, Progress, Standing, first_share, write_log
 from ars.training.ranks import Ranks
 from ars.training.settings import TrainSettings
 from ars.training.speed import fastest
+from ars.training.stepping import WARM_UP
 from ars.training.tally import NEVER, Tally
 
 CHECKPOINT, LOG = "checkpoint.safetensors", "train.jsonl"
 VALIDATION_IMAGES = 1000
-
-
-@dataclass(frozen=True)
-class Progress:
-    """Where training stands after an epoch, as written to train.jsonl; accuracies are of single noisy draws."""
-
-    epoch: int
-    epochs: int
-    loss: float
-    accuracy: float
-    validation_accuracy: float
-    mean_square_mask: float
-    """How open the last step's mask is on validation images; 1 masks nothing."""
-    share: float | None
-    """The first step's share of the noise budget, fixed or learned so far; null where there is one step."""
-    images_a_second: float
-
-
-@dataclass(frozen=True)
-class Standing:
-    """Where training stands between two steps; loss and accuracy are the means of the epoch so far."""
-
-    epoch: int
-    epochs: int
-    step: int
-    steps: int
-    loss: float
-    accuracy: float
-    images_a_second: float
-    seconds_left: float
 
 
 class Interrupted(Exception):
@@ -138,14 +107,14 @@ class Trainer:
 
         Alone, stop is asked after each step; several processes agree about once a second.
         """
-        begun, begun_at = time.monotonic(), self.step
+        pace = Pace(self.step, steps=self.steps, batch_size=self.settings.batch_size, slow=WARM_UP)
         meetings = Meetings(self.ranks, self.tally, step=self.step, save_seconds=60 * self.settings.checkpoint_minutes)
         devices = [self.device] if self.device.type == "cuda" else []
         with torch.random.fork_rng(devices=devices), torch.backends.cudnn.flags(enabled=True, benchmark=True):
             while self.step < self.steps:
                 if self.modes.set(self.step // self.steps_per_epoch):
                     self._prepare()
-                started, first = time.monotonic(), self.step
+                pace.begin_epoch(self.step)
                 for images, labels in self._batches():
                     self._train_step(images.to(self.device), labels.to(self.device))
                     ended = self.step % self.steps_per_epoch == 0
@@ -155,12 +124,10 @@ class Trainer:
                     decision = meetings.hold(self.step, stop=stop())
                     self._check_loss(decision.first_bad)
                     if self.ranks.first:
-                        now = time.monotonic()
-                        rate = (self.step - first) * self.settings.batch_size / (now - started)
-                        left = (self.steps - self.step) * (now - begun) / (self.step - begun_at)
+                        rate, left = pace.read(self.step)
                         watch(self._standing(decision, rate, left))
                         if ended:
-                            report(self._end_epoch(decision, rate))
+                            report(self._end_epoch(decision, rate, pace.start_up))
                     if ended:
                         self.tally.put(0.0, 0.0)
                     if decision.stop or decision.save:
@@ -240,11 +207,11 @@ class Trainer:
             seconds_left=seconds_left,
         )
 
-    def _end_epoch(self, decision: Decision, rate: float) -> Progress:
+    def _end_epoch(self, decision: Decision, rate: float, start_up: float | None) -> Progress:
         epoch, steps = self.step // self.steps_per_epoch, self.steps_per_epoch
         means = (decision.loss / steps, decision.accuracy / steps)
         share = first_share(self._evaluated.mechanism.sigmas)
-        progress = Progress(epoch, self.settings.epochs, *means, *self._validate(), share, rate)
+        progress = Progress(epoch, self.settings.epochs, *means, *self._validate(), share, rate, start_up)
         write_log(self.log, progress)
         return progress
 
@@ -300,23 +267,6 @@ class Trainer:
 def step_seed(seed: int, step: int, *, purpose: int = 0, rank: int = 0) -> int:
     """The seed of one step's noise (purpose 0), of one rank's dropout (1) or of validation (2)."""
     return int(np.random.SeedSequence([seed, step, purpose, rank]).generate_state(1, np.uint32)[0])
-
-
-def first_share(sigmas: Sequence[float]) -> float | None:
-    """The first step's share of the noise budget, to six decimals.
-
-    >>> first_share([2**0.5, 2**0.5]), first_share([1.0])
-    (0.5, None)
-    """
-    spent = [sigma**-2 for sigma in sigmas]
-    return round(spent[0] / sum(spent), 6) if len(spent) > 1 else None
-
-
-def write_log(path: Path, progress: Progress) -> None:
-    """Add a line for the epoch in a new file; lines of epochs that are being done again are dropped."""
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    kept = [line for line in lines[: progress.epoch - 1] if line.startswith("{") and line.endswith("}")]
-    write_whole(path, "\n".join([*kept, json.dumps(asdict(progress))]) + "\n")
 
 
 def _under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
