@@ -8,10 +8,12 @@ import torch
 from ars.experiments.build import build_model
 from ars.training.objective import Objective
 from ars.training.optimizers import make_optimizers
-from ars.training.settings import Optimizer
+from ars.training.settings import Consistency, Optimizer, SmoothAdv
 from ars.training.stepping import WARM_UP, GraphedStepper, Stepper
 
 from .conftest import RECIPE
+from .tiny import METHODS, batch, make_model
+from .tiny import settings as tiny_settings
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 STEPS = WARM_UP + 5
@@ -51,3 +53,35 @@ def test_a_graph_heeds_the_learning_rate(benchmark):
     assert torch.allclose(stopped, reference, atol=1e-5)
     _, moved = train(benchmark, GraphedStepper, "sgd", half + (1e-3,) * 4)
     assert not torch.allclose(moved, reference, atol=1e-4)
+
+
+CHANGES = {
+    "plain": {},
+    "consistency": {"draws": 2, "consistency": Consistency(weight=10.0)},
+    "smoothadv": {"draws": 2, "smoothadv": SmoothAdv(epsilon=0.01, steps=2, warmup=2)},
+    "accumulate": {"accumulate": 2},
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("method", [*METHODS, "learned"])
+def test_whatever_a_recipe_asks_for_can_be_captured(method, change):
+    """Every replay gives the loss of the step as it stands: same weights, batch, noise and epsilon."""
+    chosen = tiny_settings(**CHANGES[change], classifier=Optimizer("sgd", lr=0.01), mask=Optimizer("sgd", lr=0.01))
+    losses = []
+    for kind in (Stepper, GraphedStepper):
+        kwargs = {"share": "learned"} if method == "learned" else {}
+        model = make_model("adaptive" if method == "learned" else method, **kwargs).cuda().train()
+        for module in model.modules():
+            if isinstance(module, torch.nn.Dropout2d):
+                module.p = 0.0
+        optimizers = make_optimizers(model, chosen)
+        objective = Objective(model, "float32", chosen)
+        stepper = kind(objective, optimizers, accumulate=chosen.accumulate)
+        losses.append([])
+        for step in range(STEPS):
+            objective.warm_up(step)
+            images, labels = (part.cuda() for part in batch(step))
+            generator = torch.Generator("cuda").manual_seed(step)
+            losses[-1].append(float(stepper(images, labels, generator, dict.fromkeys(optimizers, 0.01))[0]))
+    assert losses[1] == pytest.approx(losses[0], rel=2e-3)
