@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import multiprocessing
+import os
 import signal
 import subprocess
 import sys
@@ -15,6 +16,8 @@ from safetensors.torch import load_file
 
 from ars.certification.shards import merge
 from ars.cli import main
+from ars.data.opening import open_benchmark
+from ars.experiments.alone import alone_in
 
 BASE = """
 data: {passes: 1}
@@ -53,7 +56,7 @@ def made(runs):
         name: (
             [dataclasses.replace(record, seconds=0.0) for record in merge(runs / name / "certify/test").records],
             {key: tensor.tolist() for key, tensor in load_file(runs / name / "model.safetensors").items()},
-            (runs / name / "masks.npz").read_bytes(),
+            [path.read_bytes() for path in (runs / name).glob("masks.npz")],
             {**vote(runs / name), "seconds": 0.0},
         )
         for name in CELLS
@@ -65,7 +68,8 @@ def vote(run):
 
 
 def test_a_sweep_makes_every_cell_and_skips_what_is_done(written, undisturbed, capsys):
-    assert sorted(path.name for path in undisturbed.iterdir()) == CELLS
+    assert sorted(path.name for path in undisturbed.glob("[!.]*")) == CELLS
+    assert [path.parent.name for path in undisturbed.glob("*/masks.npz")] == CELLS[1:]
     assert (vote(undisturbed / CELLS[0])["images"], vote(undisturbed / CELLS[0])["draws"]) == (300, 10)
     assert vote(undisturbed / CELLS[1]) == {}
     before = {path: path.stat().st_mtime_ns for path in undisturbed.rglob("*")}
@@ -118,7 +122,40 @@ def test_a_sweep_ends_in_time_and_goes_on(written, tmp_path, capsys):
     assert "[1/1]" not in capsys.readouterr().out
 
 
-def test_ctrl_c_says_how_to_go_on(written, tmp_path):
+def test_a_benchmark_is_opened_once(written, tmp_path, monkeypatch):
+    from ars.experiments import keeping
+
+    opened = []
+    monkeypatch.setattr(keeping, "open_benchmark", lambda *what: opened.append(what) or open_benchmark(*what))
+    assert main(["sweep", str(written), "--out", str(tmp_path), "--device", "cpu"]) == 0
+    assert [(data.kind, str(device)) for data, device in opened] == [("digits", "cpu")]
+    keeping.kept_benchmark(*opened[0])
+    assert len(opened) == 2  # after the sweep nothing is kept
+
+
+def test_two_sweeps_do_not_share_a_folder(written, tmp_path, capsys):
+    arguments = ["sweep", str(written), "--out", str(tmp_path), "--device", "cpu"]
+    with alone_in(tmp_path):
+        assert main(arguments) == 2
+        assert f"another ars sweep works in {tmp_path}; wait until it ends" in capsys.readouterr().err
+        assert main([*arguments, "--plan"]) == 0
+    assert [path.name for path in tmp_path.glob("[!.]*")] == []
+    (tmp_path / "file").touch()
+    assert main(["sweep", str(written), "--out", str(tmp_path / "file")]) == 2
+    assert "file is a file; choose another folder with --out" in capsys.readouterr().err
+
+
+def test_sigterm_ends_a_sweep_as_ctrl_c_does_also_between_its_steps(written, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("ars.experiments.weights.round_weights", lambda path: os.kill(os.getpid(), signal.SIGTERM))
+    assert main(["sweep", str(written), "--out", str(tmp_path), "--device", "cpu"]) == 130
+    output = capsys.readouterr()
+    assert "run the same command again to go on from here: ars sweep" in output.err
+    assert "cohen-s0.5-seed0: round, certify 12 images" in output.out.split("2 cells, 0 done, 2 left")[-1]
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_says_how_to_go_on(written, tmp_path, number):
     long = written.with_name("longer.yaml")
     long.write_text("recipe: base.yaml\ngroups: [{methods: [cohen], sigma: [1], override: {train.epochs: 5000}}]")
     command = [sys.executable, "-m", "ars.cli", "sweep", str(long), "--out", str(tmp_path), "--device", "cpu"]
@@ -128,7 +165,7 @@ def test_ctrl_c_says_how_to_go_on(written, tmp_path):
         assert time.monotonic() < deadline
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     output, errors = process.communicate(timeout=120)
     assert process.returncode == 130
     assert "run the same command again to go on from here: ars sweep" in errors

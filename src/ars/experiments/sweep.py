@@ -174,6 +174,8 @@ def _cells(path: Path, base: Path, content: SweepFile, group: Group) -> Iterator
             recipe = read_recipe(base, list(_options(keys)))
         except RecipeError as error:
             raise SweepError(f"{path}, {name}: {error}") from error
+        if recipe.classifier.factory is not None:
+            raise SweepError(f"{path}, {name}: a sweep imports no classifier; train it with ars train --classifier")
         yield Cell(name, recipe, k, content.weights, group.vote, group.keep_weights)
 
 
