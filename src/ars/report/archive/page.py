@@ -140,10 +140,11 @@ def _summary(views: Sequence[View]) -> str:
     """How much was run, on what, in one sentence."""
     every = [cell for view in views for entry in view.entries for cell in entry.cells]
     devices = sorted({cell.environment["device"] for cell in every if "device" in cell.environment})
-    hours = sum(sum(cell.seconds.values()) for cell in every) / 3600
+    minutes = sum(sum(cell.seconds.values()) for cell in every) / 60
+    took = f"{minutes / 60:.1f} hours" if minutes >= 120 else f"{minutes:.0f} minutes"
     certified, voted = sum(bool(cell.runs) for cell in every), sum(cell.vote is not None for cell in every)
     done = f"{len(every)} trainings, of which {certified} were certified and {voted} voted on the whole test set"
-    return f"{done}; {hours:.1f} hours as timed{' on ' + ', '.join(devices) if devices else ''}."
+    return f"{done}; {took} as timed{' on ' + ', '.join(devices) if devices else ''}."
 
 
 def _on_backgrounds(views: Sequence[View]) -> bool:
