@@ -110,5 +110,6 @@ def test_masks_are_of_the_first_certified_images(trained, tmp_path):
 def test_what_an_earlier_packing_left_goes(runs, tmp_path):
     pack_cell(cell(keep_weights=True), runs / "run", tmp_path / "packed")
     plain = dataclasses.replace(TINY, method="cohen")
+    (runs / "run" / "train.jsonl").unlink()
     pack_cell(cell(recipe=plain, vote=0), runs / "run", tmp_path / "packed")
-    assert not {"model.safetensors", "vote.json", "masks.npz"} & contents(tmp_path / "packed").keys()
+    assert not {"model.safetensors", "train.jsonl", "vote.json", "masks.npz"} & contents(tmp_path / "packed").keys()

@@ -42,7 +42,8 @@ def pack_sweep(
 
 def pack_cell(cell: Cell, run: Path, target: Path) -> int:
     """Pack one finished cell; returns the bytes that it takes."""
-    kept = (BENCHMARK, ENVIRONMENT, LOG, *([MASKS] if cell.recipe.method in MASKED else []))
+    logged = (run / LOG).exists()  # not where train.max_steps ends before the first epoch does
+    kept = (BENCHMARK, ENVIRONMENT, *([LOG] if logged else []), *([MASKS] if cell.recipe.method in MASKED else []))
     content: dict[str, str | bytes] = {name: (run / name).read_bytes() for name in kept}
     begun = read_recipe(run / RECIPE)  # it has the digest of a classifier that was trained before
     content[RECIPE] = portable(replace(cell.recipe, classifier=begun.classifier)).to_yaml()
@@ -62,7 +63,7 @@ def pack_cell(cell: Cell, run: Path, target: Path) -> int:
         from ars.experiments.weights import packed_weights
 
         content[MODEL] = packed_weights(run / MODEL)
-    for name in {MODEL, VOTE, MASKS} - content.keys():  # of an earlier packing
+    for name in {LOG, MASKS, MODEL, VOTE} - content.keys():  # of an earlier packing
         (target / name).unlink(missing_ok=True)
     for name, data in content.items():
         write_whole(target / name, data)
