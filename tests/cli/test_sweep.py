@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file
 
+from ars.certification import shards
 from ars.certification.shards import merge
 from ars.cli import main
 from ars.data.opening import open_benchmark
@@ -191,6 +192,29 @@ groups:
     assert "  cohen-s0.5-seed0: done" in output.out
 
 
+def test_the_next_attempt_goes_on_where_a_cell_failed(written, undisturbed, tmp_path, capsys, monkeypatch):
+    arguments = ["sweep", str(written), "--out", str(tmp_path), "--device", "cpu"]
+    with monkeypatch.context() as broken:
+        broken.setattr("ars.experiments.certifying.write_shard", fail_at(2, shards.write_shard))
+        assert main(arguments) == 1
+    output = capsys.readouterr()
+    assert "RuntimeError: no room on the device" in output.err
+    assert "cohen-s0.5-seed0: certify 2 images, vote" in output.out
+    assert main(arguments) == 0
+    assert made(tmp_path) == made(undisturbed)
+
+
+def fail_at(number, function):
+    calls = count(1)
+
+    def call(*arguments):
+        if next(calls) == number:
+            raise RuntimeError("no room on the device")
+        return function(*arguments)
+
+    return call
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -209,6 +233,8 @@ def test_a_bad_sweep_file_gets_one_sentence_and_leaves_nothing_behind(written, t
         assert words in line
     assert main(["sweep", str(tmp_path / "nowhere.yaml"), "--out", str(tmp_path / "runs")]) == 2
     assert "there is no sweep file at" in capsys.readouterr().err
+    assert main(["sweep", str(written), "--out", str(tmp_path / "runs"), "--device", "nope"]) == 2
+    assert "cannot use the device 'nope'" in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
 
 
@@ -234,6 +260,9 @@ def test_what_is_packed_can_be_certified_again(written, undisturbed, tmp_path, c
     assert main(["pack", str(written), "--runs", str(tmp_path / "none"), "--out", str(tmp_path / "x")]) == 2
     assert "no cell of tiny is finished" in capsys.readouterr().err
     assert not (tmp_path / "x").exists()
+    (tmp_path / "file").touch()
+    assert main(["pack", str(written), "--runs", str(undisturbed), "--out", str(tmp_path / "file")]) == 2
+    assert "is a file; choose a folder" in capsys.readouterr().err
 
 
 def test_vote_prints_the_accuracy_that_it_keeps(undisturbed, capsys):

@@ -53,6 +53,9 @@ def run(options: argparse.Namespace) -> int:
     print(show(sweep, plan), flush=True)
     if options.plan or not plan.left:
         return 0
+    from ars.experiments.device import choose_device
+
+    choose_device(options.device)  # a wrong name is no cell's fault
     with alone_in(options.out), terminable():
         try:
             failed = _attempt_all(plan, options.out, options.device, budget)
@@ -61,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
     if budget.spent:
         print(f"{options.minutes:g} minutes are up; run the same command again to go on from here", flush=True)
     if failed:
-        print(f"ars: {failed} of {len(plan.rows)} cells failed, as said above; the others went on", file=sys.stderr)
+        print(f"ars: {failed} of {len(plan.rows)} cells failed, as said above", file=sys.stderr)
     return 1 if failed else 0
 
 

@@ -27,6 +27,8 @@ def pack_sweep(
     sweep: Sweep, runs: Path, results: Path, *, report: Callable[[Cell, str], None] = lambda cell, what: None
 ) -> int:
     """Pack the finished cells into results/<sweep>; report hears what each took or lacks; how many were packed."""
+    if results.exists() and not results.is_dir():
+        raise ValueError(f"{results} is a file; choose a folder with --out")
     packed = 0
     for row in make_plan(sweep, runs).rows:
         if row.done:
@@ -63,10 +65,10 @@ def pack_cell(cell: Cell, run: Path, target: Path) -> int:
         from ars.experiments.weights import packed_weights
 
         content[MODEL] = packed_weights(run / MODEL)
-    for name in {LOG, MASKS, MODEL, VOTE} - content.keys():  # of an earlier packing
-        (target / name).unlink(missing_ok=True)
     for name, data in content.items():
         write_whole(target / name, data)
+    for name in {LOG, MASKS, MODEL, VOTE} - content.keys():  # of an earlier packing
+        (target / name).unlink(missing_ok=True)
     return sum((target / name).stat().st_size for name in content)
 
 

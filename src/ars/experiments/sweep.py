@@ -162,7 +162,7 @@ def _parse(path: Path) -> SweepFile:
         return SweepFile(**{key.name: values[key.name] for key in fields(SweepFile)})
     except (ArgumentError, ValueError, TypeError) as error:
         sentence = re.sub(r"Problem with given class_path '[^']*': ", "", " ".join(str(error).split()))
-        raise SweepError(f"{path}: {sentence}") from error
+        raise SweepError(f"{path}: {sentence}; docs/sweep.md says what a sweep file holds") from error
 
 
 def _cells(path: Path, base: Path, content: SweepFile, group: Group) -> Iterator[Cell]:

@@ -30,7 +30,7 @@ def test_a_cell_that_has_only_its_recipe_is_not_begun(tmp_path):
 
 
 def test_an_empty_folder_says_what_to_do(tmp_path):
-    with pytest.raises(ReportError, match="holds no results yet; run a sweep"):
+    with pytest.raises(ReportError, match="holds no results yet; pack a sweep first"):
         load_cells(tmp_path)
 
 

@@ -1,5 +1,6 @@
 """The results folder as a whole: equal bytes, and every output traceable to record files."""
 
+import gzip
 import hashlib
 import json
 import re
@@ -146,8 +147,20 @@ def test_neither_torch_nor_a_gpu_is_needed(tmp_path):
 def test_an_empty_folder_is_one_sentence_and_exit_code_2(tmp_path, capsys):
     assert main(["results", str(tmp_path)]) == 2
     [line] = capsys.readouterr().err.splitlines()
-    assert line == f"ars: {tmp_path} holds no results yet; run a sweep into {tmp_path / 'NAME'} first"
+    say = f"ars: {tmp_path} holds no results yet; pack a sweep first: ars pack SWEEP --runs RUNS --out {tmp_path}"
+    assert line == say
     assert list(tmp_path.iterdir()) == []
+
+
+def test_runs_that_are_not_packed_and_files_as_folders_are_refused(copied, tmp_path, capsys):
+    (tmp_path / "file").touch()
+    assert main(["results", str(copied), "--out", str(tmp_path / "file")]) == 2
+    assert "file is a file; choose a folder with --out" in capsys.readouterr().err
+    folder = copied / "paper/cohen-k64-s0.5-seed0/certify/test"
+    (folder / "shard-00000.jsonl").write_bytes(gzip.decompress((folder / "records.jsonl.gz").read_bytes()))
+    (folder / "records.jsonl.gz").unlink()
+    assert main(["results", str(copied)]) == 2
+    assert "cohen-k64-s0.5-seed0 is a run that is not packed; make results" in capsys.readouterr().err
 
 
 def test_a_refused_build_leaves_the_old_one(copied):

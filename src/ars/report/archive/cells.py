@@ -94,7 +94,7 @@ def load_cells(root: Path) -> list[Cell]:
     """Every cell of every sweep that has begun; refuses a folder without any."""
     begun = sorted(path.parent for path in root.glob("*/*/recipe.yaml") if (path.parent / "benchmark.json").exists())
     if not begun:
-        raise ReportError(f"{root} holds no results yet; run a sweep into {root / 'NAME'} first")
+        raise ReportError(f"{root} holds no results yet; pack a sweep first: ars pack SWEEP --runs RUNS --out {root}")
     return [_load_cell(path) for path in begun]
 
 
@@ -104,6 +104,8 @@ def _load_cell(path: Path) -> Cell:
     timing, environment = (_optional(path / name) or {} for name in ("timing.json", "environment.json"))
     vote = _optional(path / "vote.json")
     names = sorted(file.parent.name for file in path.glob(f"certify/*/{PACKED}"))
+    if MAIN not in names and any(path.glob(f"certify/{MAIN}/*.jsonl")):
+        raise ReportError(f"{path} is a run that is not packed; make results of it with ars pack")
     try:
         return Cell(
             path=path,
