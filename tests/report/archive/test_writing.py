@@ -185,4 +185,4 @@ def test_committed_results_are_small_and_name_no_machine():
     assert sum(path.stat().st_size for path in committed.values()) < 30e6
     for name, path in committed.items():
         if path.suffix in {".json", ".yaml", ".jsonl", ".md", ".csv"}:
-            assert not re.search(r"/(home|root|Users|work|tmp|mnt)/|[A-Z]:\\\\", path.read_text("utf-8")), name
+            assert not re.search(r"""["'\s]/\w|[A-Z]:\\""", path.read_text("utf-8")), name
