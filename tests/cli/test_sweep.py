@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import multiprocessing
+import os
 import signal
 import subprocess
 import sys
@@ -13,8 +14,11 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file
 
+from ars.certification import shards
 from ars.certification.shards import merge
 from ars.cli import main
+from ars.data.opening import open_benchmark
+from ars.experiments.alone import alone_in
 
 BASE = """
 data: {passes: 1}
@@ -53,7 +57,7 @@ def made(runs):
         name: (
             [dataclasses.replace(record, seconds=0.0) for record in merge(runs / name / "certify/test").records],
             {key: tensor.tolist() for key, tensor in load_file(runs / name / "model.safetensors").items()},
-            (runs / name / "masks.npz").read_bytes(),
+            [path.read_bytes() for path in (runs / name).glob("masks.npz")],
             {**vote(runs / name), "seconds": 0.0},
         )
         for name in CELLS
@@ -65,7 +69,8 @@ def vote(run):
 
 
 def test_a_sweep_makes_every_cell_and_skips_what_is_done(written, undisturbed, capsys):
-    assert sorted(path.name for path in undisturbed.iterdir()) == CELLS
+    assert sorted(path.name for path in undisturbed.glob("[!.]*")) == CELLS
+    assert [path.parent.name for path in undisturbed.glob("*/masks.npz")] == CELLS[1:]
     assert (vote(undisturbed / CELLS[0])["images"], vote(undisturbed / CELLS[0])["draws"]) == (300, 10)
     assert vote(undisturbed / CELLS[1]) == {}
     before = {path: path.stat().st_mtime_ns for path in undisturbed.rglob("*")}
@@ -118,7 +123,40 @@ def test_a_sweep_ends_in_time_and_goes_on(written, tmp_path, capsys):
     assert "[1/1]" not in capsys.readouterr().out
 
 
-def test_ctrl_c_says_how_to_go_on(written, tmp_path):
+def test_a_benchmark_is_opened_once(written, tmp_path, monkeypatch):
+    from ars.experiments import keeping
+
+    opened = []
+    monkeypatch.setattr(keeping, "open_benchmark", lambda *what: opened.append(what) or open_benchmark(*what))
+    assert main(["sweep", str(written), "--out", str(tmp_path), "--device", "cpu"]) == 0
+    assert [(data.kind, str(device)) for data, device in opened] == [("digits", "cpu")]
+    keeping.kept_benchmark(*opened[0])
+    assert len(opened) == 2  # after the sweep nothing is kept
+
+
+def test_two_sweeps_do_not_share_a_folder(written, tmp_path, capsys):
+    arguments = ["sweep", str(written), "--out", str(tmp_path), "--device", "cpu"]
+    with alone_in(tmp_path):
+        assert main(arguments) == 2
+        assert f"another ars sweep works in {tmp_path}; wait until it ends" in capsys.readouterr().err
+        assert main([*arguments, "--plan"]) == 0
+    assert [path.name for path in tmp_path.glob("[!.]*")] == []
+    (tmp_path / "file").touch()
+    assert main(["sweep", str(written), "--out", str(tmp_path / "file")]) == 2
+    assert "file is a file; choose another folder with --out" in capsys.readouterr().err
+
+
+def test_sigterm_ends_a_sweep_as_ctrl_c_does_also_between_its_steps(written, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("ars.experiments.weights.round_weights", lambda path: os.kill(os.getpid(), signal.SIGTERM))
+    assert main(["sweep", str(written), "--out", str(tmp_path), "--device", "cpu"]) == 130
+    output = capsys.readouterr()
+    assert "run the same command again to go on from here: ars sweep" in output.err
+    assert "cohen-s0.5-seed0: round, certify 12 images" in output.out.split("2 cells, 0 done, 2 left")[-1]
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_says_how_to_go_on(written, tmp_path, number):
     long = written.with_name("longer.yaml")
     long.write_text("recipe: base.yaml\ngroups: [{methods: [cohen], sigma: [1], override: {train.epochs: 5000}}]")
     command = [sys.executable, "-m", "ars.cli", "sweep", str(long), "--out", str(tmp_path), "--device", "cpu"]
@@ -128,7 +166,7 @@ def test_ctrl_c_says_how_to_go_on(written, tmp_path):
         assert time.monotonic() < deadline
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     output, errors = process.communicate(timeout=120)
     assert process.returncode == 130
     assert "run the same command again to go on from here: ars sweep" in errors
@@ -154,6 +192,29 @@ groups:
     assert "  cohen-s0.5-seed0: done" in output.out
 
 
+def test_the_next_attempt_goes_on_where_a_cell_failed(written, undisturbed, tmp_path, capsys, monkeypatch):
+    arguments = ["sweep", str(written), "--out", str(tmp_path), "--device", "cpu"]
+    with monkeypatch.context() as broken:
+        broken.setattr("ars.experiments.certifying.write_shard", fail_at(2, shards.write_shard))
+        assert main(arguments) == 1
+    output = capsys.readouterr()
+    assert "RuntimeError: no room on the device" in output.err
+    assert "cohen-s0.5-seed0: certify 2 images, vote" in output.out
+    assert main(arguments) == 0
+    assert made(tmp_path) == made(undisturbed)
+
+
+def fail_at(number, function):
+    calls = count(1)
+
+    def call(*arguments):
+        if next(calls) == number:
+            raise RuntimeError("no room on the device")
+        return function(*arguments)
+
+    return call
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -172,6 +233,8 @@ def test_a_bad_sweep_file_gets_one_sentence_and_leaves_nothing_behind(written, t
         assert words in line
     assert main(["sweep", str(tmp_path / "nowhere.yaml"), "--out", str(tmp_path / "runs")]) == 2
     assert "there is no sweep file at" in capsys.readouterr().err
+    assert main(["sweep", str(written), "--out", str(tmp_path / "runs"), "--device", "nope"]) == 2
+    assert "cannot use the device 'nope'" in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
 
 
@@ -197,6 +260,9 @@ def test_what_is_packed_can_be_certified_again(written, undisturbed, tmp_path, c
     assert main(["pack", str(written), "--runs", str(tmp_path / "none"), "--out", str(tmp_path / "x")]) == 2
     assert "no cell of tiny is finished" in capsys.readouterr().err
     assert not (tmp_path / "x").exists()
+    (tmp_path / "file").touch()
+    assert main(["pack", str(written), "--runs", str(undisturbed), "--out", str(tmp_path / "file")]) == 2
+    assert "is a file; choose a folder" in capsys.readouterr().err
 
 
 def test_vote_prints_the_accuracy_that_it_keeps(undisturbed, capsys):

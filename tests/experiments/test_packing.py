@@ -15,7 +15,7 @@ from ars.certification.shards import merge
 from ars.data.settings import Data
 from ars.experiments.masks import save_average_masks
 from ars.experiments.packing import pack_cell, pack_sweep, portable
-from ars.experiments.recipe import Recipe
+from ars.experiments.recipe import Classifier, Recipe
 from ars.experiments.sweep import Sweep
 
 from .conftest import CPU, TINY
@@ -84,6 +84,9 @@ def test_no_path_of_the_machine_is_packed():
     assert portable(TINY) is TINY
     with pytest.raises(ValueError, match="must be relative paths"):
         portable(Recipe(data=Data(kind="folder", root="C:\\photos")))
+    with pytest.raises(ValueError, match="must be relative paths"):
+        portable(Recipe(classifier=Classifier(from_run="/runs/cohen")))
+    assert portable(Recipe(classifier=Classifier(from_run="runs/cohen"))).classifier.from_run == "runs/cohen"
 
 
 def test_masks_are_bytes_with_the_place_of_the_object(runs):
@@ -97,11 +100,16 @@ def test_masks_are_bytes_with_the_place_of_the_object(runs):
         assert arrays["box"].shape == (6, 4)
 
 
-def test_masks_of_a_method_without_any_keep_every_pixel(tiny, tmp_path):
-    from ars.experiments.run import train_run
-
-    train_run(tiny(method="cohen"), tmp_path / "run", device=CPU)
-    save_average_masks(tmp_path / "run", dataclasses.replace(TINY.certify, every=3), device=CPU)
-    with np.load(tmp_path / "run" / "masks.npz") as arrays:
-        assert (arrays["masks"] == 255).all()
+def test_masks_are_of_the_first_certified_images(trained, tmp_path):
+    run = shutil.copytree(trained, tmp_path / "run")
+    save_average_masks(run, dataclasses.replace(TINY.certify, every=3), device=CPU)
+    with np.load(run / "masks.npz") as arrays:
         assert arrays["indices"].tolist() == [0, 3, 6, 9, 12, 15]
+
+
+def test_what_an_earlier_packing_left_goes(runs, tmp_path):
+    pack_cell(cell(keep_weights=True), runs / "run", tmp_path / "packed")
+    plain = dataclasses.replace(TINY, method="cohen")
+    (runs / "run" / "train.jsonl").unlink()
+    pack_cell(cell(recipe=plain, vote=0), runs / "run", tmp_path / "packed")
+    assert not {"model.safetensors", "train.jsonl", "vote.json", "masks.npz"} & contents(tmp_path / "packed").keys()

@@ -47,6 +47,8 @@ def test_a_cell_is_done_step_by_step(run, tmp_path):
     (run / "certify/test/shard-00000.jsonl").unlink()
     assert what_is_left(cell(), run).images == 6
     (run / "model.safetensors").unlink()
+    assert (what_is_left(cell(), run).train, what_is_left(cell(), run).epochs) == (True, 1)
+    (run / "checkpoint.safetensors").touch()  # what the log says is then still there
     assert (what_is_left(cell(), run).train, what_is_left(cell(), run).epochs) == (True, 0)
 
 
@@ -61,6 +63,37 @@ def test_more_images_are_left_but_other_settings_are_refused(run):
         what_is_left(certified(alpha=0.1), run)
     with pytest.raises(ValueError, match="holds a run of another recipe"):
         what_is_left(cell(recipe=dataclasses.replace(TINY, sigma=0.1)), run)
+
+
+def test_a_method_without_a_mask_leaves_none(tmp_path):
+    cohen = cell(recipe=dataclasses.replace(TINY, method="cohen"))
+    assert str(what_is_left(cohen, tmp_path / "none")) == "train 1 epochs, certify 6 images, vote"
+
+
+def test_a_run_that_pinned_its_classifier_is_still_the_cells(run):
+    borrowing = dataclasses.replace(TINY, classifier=dataclasses.replace(TINY.classifier, from_run="runs/cohen"))
+    pinned = dataclasses.replace(borrowing, classifier=dataclasses.replace(borrowing.classifier, sha256="f" * 64))
+    (run / "recipe.yaml").write_text(pinned.to_yaml())
+    assert str(what_is_left(cell(recipe=borrowing), run)) == "vote, masks"
+    other = dataclasses.replace(borrowing, classifier=dataclasses.replace(borrowing.classifier, sha256="0" * 64))
+    with pytest.raises(ValueError, match="holds a run of another recipe"):
+        what_is_left(cell(recipe=other), run)
+
+
+def test_runs_of_other_versions_say_what_to_remove(run):
+    settings = json.loads((run / "certify/test/settings.json").read_text())
+    settings["settings"].pop("tolerance")
+    (run / "certify/test/settings.json").write_text(json.dumps(settings))
+    with pytest.raises(ValueError, match=r"written by another version.*for a sweep, remove .*certify/test"):
+        what_is_left(cell(), run)
+    recipe = (run / "recipe.yaml").read_text()
+    (run / "recipe.yaml").write_text(recipe + "novel: 3\n")
+    with pytest.raises(ValueError, match=r"novel.*another version made this run; remove .*run to make it again"):
+        what_is_left(cell(), run)
+    (run / "certify/test/settings.json").unlink()
+    (run / "certify/test/shard-00000.jsonl").unlink()
+    (run / "recipe.yaml").write_text(recipe.replace("share: 0.5\n", ""))  # a key that came later has its default
+    assert what_is_left(cell(), run).images == 6
 
 
 def sized(k, method="cohen", epochs=10):

@@ -29,3 +29,13 @@ def stoppable(notice: str = "") -> Iterator[Callable[[], bool]]:
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """SIGTERM does what Ctrl-C does, also before, between and after what is stoppable."""
+    previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)

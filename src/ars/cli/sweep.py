@@ -7,10 +7,12 @@ from pathlib import Path
 
 from ars.certification.shards import SHARD_SIZE
 from ars.cli.certify import certify_with_progress
+from ars.cli.interrupt import terminable
 from ars.cli.live import duration
 from ars.cli.options import Subparsers, add_command, add_device
 from ars.cli.train import train_with_progress
 from ars.cli.vote import sentence, vote_with_progress
+from ars.experiments.alone import alone_in
 from ars.experiments.budget import Budget
 from ars.experiments.files import MODEL
 from ars.experiments.sweep import Cell, Sweep, read_sweep
@@ -51,19 +53,32 @@ def run(options: argparse.Namespace) -> int:
     print(show(sweep, plan), flush=True)
     if options.plan or not plan.left:
         return 0
-    failed = 0
-    try:
-        for number, row in enumerate(plan.rows, start=1):
-            if not row.done and not budget.watch()():
-                print(f"[{number}/{len(plan.rows)}] {describe(row)}", flush=True)
-                failed += not _attempt(row.cell, options.out / row.cell.name, options.device, budget, plan.times)
-    finally:
-        print(show(sweep, make_plan(sweep, options.out)), flush=True)
+    from ars.experiments.device import choose_device
+
+    choose_device(options.device)  # a wrong name is no cell's fault
+    with alone_in(options.out), terminable():
+        try:
+            failed = _attempt_all(plan, options.out, options.device, budget)
+        finally:
+            print(show(sweep, make_plan(sweep, options.out)), flush=True)
     if budget.spent:
         print(f"{options.minutes:g} minutes are up; run the same command again to go on from here", flush=True)
     if failed:
-        print(f"ars: {failed} of {len(plan.rows)} cells failed, as said above; the others went on", file=sys.stderr)
+        print(f"ars: {failed} of {len(plan.rows)} cells failed, as said above", file=sys.stderr)
     return 1 if failed else 0
+
+
+def _attempt_all(plan: Plan, runs: Path, device: str, budget: Budget) -> int:
+    """Make cell after cell while there is time; how many failed."""
+    from ars.experiments.keeping import keep_benchmark
+
+    failed = 0
+    with keep_benchmark():
+        for number, row in enumerate(plan.rows, start=1):
+            if not row.done and not budget.watch()():
+                print(f"[{number}/{len(plan.rows)}] {describe(row)}", flush=True)
+                failed += not _attempt(row.cell, runs / row.cell.name, device, budget, plan.times)
+    return failed
 
 
 def show(sweep: Sweep, plan: Plan) -> str:

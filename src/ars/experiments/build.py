@@ -4,8 +4,8 @@ import torch
 from torch import nn
 
 from ars.data.benchmark import Benchmark
-from ars.data.opening import open_benchmark
 from ars.experiments.importing import import_classifier
+from ars.experiments.keeping import kept_benchmark
 from ars.experiments.recipe import Recipe
 from ars.methods import adaptive, cohen, static_mask, sukenik, unicr
 from ars.methods.unicr import paper_beta
@@ -15,7 +15,7 @@ from ars.smoothing import SmoothedClassifier
 
 def build_benchmark(recipe: Recipe, device: torch.device) -> Benchmark:
     """The recipe's benchmark, its tensors on the device."""
-    return open_benchmark(recipe.data, device)
+    return kept_benchmark(recipe.data, device)
 
 
 def build_model(recipe: Recipe, benchmark: Benchmark, device: torch.device) -> SmoothedClassifier:

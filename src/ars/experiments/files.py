@@ -1,5 +1,6 @@
 """The names of a run folder's files."""
 
 RECIPE, MODEL, TIMING = "recipe.yaml", "model.safetensors", "timing.json"
+CHECKPOINT = "checkpoint.safetensors"
 BENCHMARK, ENVIRONMENT, LOG = "benchmark.json", "environment.json", "train.jsonl"
 VOTE, BEGUN_VOTE, MASKS = "vote.json", "vote-begun.json", "masks.npz"

@@ -19,8 +19,8 @@ IMAGES, DRAWS = 8, 16
 def save_average_masks(folder: Path, settings: CertifySettings, *, device: torch.device) -> None:
     """Save masks.npz of a run: for the first certified images, the last step's mask averaged over draws.
 
-    masks [n, k, k] are bytes, 255 where a pixel is kept (all of them, where the method has no mask); indices [n] are
-    those of the test images, box [n, 4] the top, left, height and width of the object, where the benchmark knows.
+    masks [n, k, k] are bytes, 255 where a pixel is kept; indices [n] are those of the test images, box [n, 4] the top,
+    left, height and width of the object, where the benchmark knows.
     """
     _, benchmark, model = load_run(folder, device)
     indices = list(Layout(settings.examples, settings.every).indices[:IMAGES])

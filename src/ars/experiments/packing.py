@@ -13,7 +13,7 @@ from ars.certification.shards import SETTINGS, merge
 from ars.certification.writing import write_whole
 from ars.experiments.beginning import records_folder
 from ars.experiments.files import BENCHMARK, ENVIRONMENT, LOG, MASKS, MODEL, RECIPE, TIMING, VOTE
-from ars.experiments.recipe import Recipe
+from ars.experiments.recipe import MASKED, Recipe, read_recipe
 from ars.experiments.sweep import Cell, Sweep
 from ars.experiments.sweep_plan import make_plan
 from ars.experiments.sweep_state import NAME
@@ -27,6 +27,8 @@ def pack_sweep(
     sweep: Sweep, runs: Path, results: Path, *, report: Callable[[Cell, str], None] = lambda cell, what: None
 ) -> int:
     """Pack the finished cells into results/<sweep>; report hears what each took or lacks; how many were packed."""
+    if results.exists() and not results.is_dir():
+        raise ValueError(f"{results} is a file; choose a folder with --out")
     packed = 0
     for row in make_plan(sweep, runs).rows:
         if row.done:
@@ -42,8 +44,11 @@ def pack_sweep(
 
 def pack_cell(cell: Cell, run: Path, target: Path) -> int:
     """Pack one finished cell; returns the bytes that it takes."""
-    content: dict[str, str | bytes] = {name: (run / name).read_bytes() for name in (BENCHMARK, ENVIRONMENT, LOG, MASKS)}
-    content[RECIPE] = portable(cell.recipe).to_yaml()
+    logged = (run / LOG).exists()  # not where train.max_steps ends before the first epoch does
+    kept = (BENCHMARK, ENVIRONMENT, *([LOG] if logged else []), *([MASKS] if cell.recipe.method in MASKED else []))
+    content: dict[str, str | bytes] = {name: (run / name).read_bytes() for name in kept}
+    begun = read_recipe(run / RECIPE)  # it has the digest of a classifier that was trained before
+    content[RECIPE] = portable(replace(cell.recipe, classifier=begun.classifier)).to_yaml()
     records = merge(records_folder(run, NAME)).records
     lines = "".join(record.to_json() + "\n" for record in records)
     content[f"certify/{NAME}/{SETTINGS}"] = (records_folder(run, NAME) / SETTINGS).read_bytes()
@@ -60,16 +65,19 @@ def pack_cell(cell: Cell, run: Path, target: Path) -> int:
         from ars.experiments.weights import packed_weights
 
         content[MODEL] = packed_weights(run / MODEL)
-    else:
-        (target / MODEL).unlink(missing_ok=True)
     for name, data in content.items():
         write_whole(target / name, data)
+    for name in {LOG, MASKS, MODEL, VOTE} - content.keys():  # of an earlier packing
+        (target / name).unlink(missing_ok=True)
     return sum((target / name).stat().st_size for name in content)
 
 
 def portable(recipe: Recipe) -> Recipe:
     """The recipe without paths of the machine that it ran on: its data is then found where ARS_DATA says."""
     data = recipe.data
+    borrowed = (recipe.classifier.from_run, recipe.classifier.weights)
+    if any(path and _absolute(path) for path in borrowed):
+        raise ValueError("classifier.from_run and classifier.weights of a packed run must be relative paths")
     if not any(path and _absolute(path) for path in (data.root, data.backgrounds)):
         return recipe
     if data.kind == "folder":

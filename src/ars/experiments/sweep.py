@@ -162,7 +162,7 @@ def _parse(path: Path) -> SweepFile:
         return SweepFile(**{key.name: values[key.name] for key in fields(SweepFile)})
     except (ArgumentError, ValueError, TypeError) as error:
         sentence = re.sub(r"Problem with given class_path '[^']*': ", "", " ".join(str(error).split()))
-        raise SweepError(f"{path}: {sentence}") from error
+        raise SweepError(f"{path}: {sentence}; docs/sweep.md says what a sweep file holds") from error
 
 
 def _cells(path: Path, base: Path, content: SweepFile, group: Group) -> Iterator[Cell]:
@@ -174,6 +174,8 @@ def _cells(path: Path, base: Path, content: SweepFile, group: Group) -> Iterator
             recipe = read_recipe(base, list(_options(keys)))
         except RecipeError as error:
             raise SweepError(f"{path}, {name}: {error}") from error
+        if recipe.classifier.factory is not None:
+            raise SweepError(f"{path}, {name}: a sweep imports no classifier; train it with ars train --classifier")
         yield Cell(name, recipe, k, content.weights, group.vote, group.keep_weights)
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from ars.certification.records import RecordError
 from ars.certification.shards import IncompleteError, merge, read_manifest
 from ars.experiments.beginning import begun_settings, records_folder
-from ars.experiments.files import LOG, MASKS, MODEL, RECIPE
-from ars.experiments.recipe import CertifySettings, RecipeError, read_recipe
+from ars.experiments.files import CHECKPOINT, LOG, MASKS, MODEL, RECIPE
+from ars.experiments.recipe import MASKED, CertifySettings, Recipe, RecipeError, read_recipe
 from ars.experiments.sweep import Cell
 from ars.experiments.tally import read_tally
 
@@ -45,28 +45,43 @@ class Left:
 def what_is_left(cell: Cell, folder: Path) -> Left:
     """Look at a cell's folder; one that holds another recipe or records of other settings is refused."""
     wanted = cell.recipe
-    if (folder / RECIPE).exists() and read_recipe(folder / RECIPE).identity != wanted.identity:
-        raise RecipeError(f"{folder} holds a run of another recipe; choose another folder with --out")
+    if (folder / RECIPE).exists() and not _same_run(_begun_recipe(folder), wanted):
+        raise RecipeError(f"{folder} holds a run of another recipe; remove it, or choose another folder with --out")
     settings = cell_settings(cell, folder)
+    masked = wanted.method in MASKED
     if not (folder / MODEL).exists():
-        log = folder / LOG
-        epochs = len(log.read_text(encoding="utf-8").splitlines()) if log.exists() else 0
-        left = max(0, wanted.train.epochs - epochs)
-        return Left(True, left, cell.weights == "bf16", settings.examples, cell.vote > 0, True)
+        left = max(0, wanted.train.epochs - _epochs(folder))
+        return Left(True, left, cell.weights == "bf16", settings.examples, cell.vote > 0, masked)
     return Left(
         train=False,
         epochs=0,
         rounding=cell.weights == "bf16" and not is_rounded(folder / MODEL),
         images=_missing(folder, settings),
         vote=cell.vote > 0 and not _voted(cell, folder),
-        masks=not (folder / MASKS).exists(),
+        masks=masked and not (folder / MASKS).exists(),
     )
+
+
+def _begun_recipe(folder: Path) -> Recipe:
+    try:
+        return read_recipe(folder / RECIPE)
+    except RecipeError as error:
+        raise RecipeError(f"{error}: another version made this run; remove {folder} to make it again") from error
+
+
+def _same_run(begun: Recipe, wanted: Recipe) -> bool:
+    """Whether a run of one recipe is one of the other; its folder pins the file of a classifier that it began from."""
+    pin = wanted.classifier.sha256 or begun.classifier.sha256
+    return begun.identity == replace(wanted, classifier=replace(wanted.classifier, sha256=pin)).identity
 
 
 def cell_settings(cell: Cell, folder: Path) -> CertifySettings:
     """How the cell is certified; where it was begun, in the precision it was begun with, also on another machine."""
     wanted = cell.recipe.certify
-    begun = begun_settings(folder, NAME)
+    try:
+        begun = begun_settings(folder, NAME)
+    except RecordError as error:
+        raise RecordError(f"{error}; for a sweep, remove {records_folder(folder, NAME)}") from error
     if begun is None:
         return wanted
     if wanted.precision == "auto":
@@ -89,6 +104,13 @@ def is_rounded(path: Path) -> bool:
             return "weights" in json.loads((file.metadata() or {}).get("about", "{}"))
     except (SafetensorError, OSError, ValueError) as error:
         raise ValueError(f"{path} is damaged or not a safetensors file ({error}); remove it to train again") from error
+
+
+def _epochs(folder: Path) -> int:
+    """About how many epochs of training need not be done again: none where no checkpoint was written yet."""
+    log = folder / LOG
+    kept = (folder / CHECKPOINT).exists() and log.exists()
+    return len(log.read_text(encoding="utf-8").splitlines()) if kept else 0
 
 
 def _missing(folder: Path, settings: CertifySettings) -> int:

@@ -1,8 +1,11 @@
+import gzip
 import json
+import re
 
 import numpy as np
 import pytest
 
+from ars.report.archive import write_results
 from ars.report.archive.cells import load_cells
 from ars.report.archive.entries import make_entries, make_views
 from ars.report.archive.masks import load_masks
@@ -27,7 +30,7 @@ def test_a_cell_that_has_only_its_recipe_is_not_begun(tmp_path):
 
 
 def test_an_empty_folder_says_what_to_do(tmp_path):
-    with pytest.raises(ReportError, match="holds no results yet; run a sweep"):
+    with pytest.raises(ReportError, match="holds no results yet; pack a sweep first"):
         load_cells(tmp_path)
 
 
@@ -53,6 +56,40 @@ def test_masks_of_another_size_are_refused(tmp_path):
     np.savez(path / "masks.npz", masks=np.zeros((2, 8, 8), np.uint8), indices=np.arange(2), box=np.zeros((2, 4)))
     with pytest.raises(ReportError, match="does not hold masks"):
         load_masks(load_cells(tmp_path)[0])
+
+
+def test_masks_without_a_known_object_have_no_boxes(tmp_path):
+    path = build_cell(tmp_path / "fast", k=32, masks=2)
+    with np.load(path / "masks.npz") as arrays:
+        kept = {name: arrays[name] for name in ("masks", "indices")}
+    np.savez(path / "masks.npz", **kept)
+    [cell] = load_cells(tmp_path)
+    assert load_masks(cell).boxes is None
+    write_results(tmp_path, tmp_path)
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert page.count('alt="Mask of test image') == 2
+    assert "orange outline" not in page
+    assert len(list((tmp_path / "figures").glob("masks-*.svg"))) == 1
+
+
+def test_labels_of_a_sweep_are_recipes_of_their_own(tmp_path):
+    for seed in (0, 1):
+        path = build_cell(tmp_path / "fast", seed=seed)
+        path.rename(path.with_name(f"{path.name}-long"))
+        build_cell(tmp_path / "fast", seed=seed)
+    entries = make_entries(load_cells(tmp_path))
+    assert [(entry.first.sweep, len(entry.cells)) for entry in entries] == [("fast", 2), ("fast+long", 2)]
+    write_results(tmp_path, tmp_path)
+    links = re.findall(r'href="(fast[^"]+)"', (tmp_path / "index.html").read_text(encoding="utf-8"))
+    assert all((tmp_path / link).exists() for link in links)
+
+
+def test_other_norms_are_refused(tmp_path):
+    path = build_cell(tmp_path / "fast") / "certify/test/records.jsonl.gz"
+    text = gzip.decompress(path.read_bytes()).replace(b'"linf"', b'"l2"')
+    path.write_bytes(gzip.compress(text))
+    with pytest.raises(ReportError, match="certified for l2, the tables are for linf"):
+        load_cells(tmp_path)
 
 
 def test_recipes_are_never_averaged(results):

@@ -5,11 +5,13 @@ import gzip
 import io
 import json
 import re
+import shutil
 import statistics
 from decimal import Decimal
 
 import pytest
 
+from ars.report.archive import write_results
 from ars.report.archive.cells import load_cells
 from ars.report.archive.certified import ROUND_RADII
 from ars.report.archive.entries import make_entries
@@ -79,6 +81,22 @@ def test_table_one_has_the_papers_settings_with_dashes_for_what_was_not_run(shee
     assert "| 96 | 1 | ARS | 56.3 (2.3) | 56.3 (2.3) | – | – | – | – | – | – | – |" in to_markdown(sheets["table-1"])
 
 
+def test_the_papers_columns_stand_only_where_it_has_numbers(results, sheets):
+    for name in ("standard-accuracy-digits", "standard-accuracy-digits-class-bounds", "vote-digits"):
+        assert "paper" not in to_csv(sheets[name]).splitlines()[0]
+        assert rows(sheets[name])[0]["ours"]
+        assert "main table" not in to_markdown(sheets[name])
+    write_results(results, results)
+    page = (results / "index.html").read_text(encoding="utf-8")
+    for view in re.findall(r'<section class="view".*?</section>', page, flags=re.DOTALL):
+        assert ('<th scope="col">paper</th>' in view) == ('data-benchmark="digits"' not in view)
+    assert "Results beside the paper" in page
+    for sweep in ("fast", "paper"):
+        shutil.rmtree(results / sweep)
+    write_results(results, results)
+    assert "paper prints" not in (results / "index.html").read_text(encoding="utf-8")
+
+
 def test_the_difference_is_ours_less_the_papers(sheets):
     [row] = rows(sheets["table-1"], k="32", sigma="0.5", method="Cohen et al.")
     assert float(row["difference"]) == pytest.approx(float(row["ours"]) - 63.6, abs=1e-3)
@@ -124,6 +142,7 @@ def test_quoted_radii_and_imagenets_odd_deviations(tmp_path):
     assert "57.2 (0.009)" in text
     assert "look like fractions" in text
     [vote] = rows(sheets["vote-imagenet"], sigma="0.5", method="Cohen et al.")
+    assert "counts as wrong" not in to_markdown(sheets["vote-imagenet"])
     assert (vote["paper"], vote["paper_std"], vote["standard_error"]) == ("60.7", "0.5", "0.48")
 
 
@@ -140,8 +159,8 @@ def test_the_subset_sizes_take_the_certification_with_as_many_images(tmp_path):
     assert found["10000"]["ours"] == ""
 
 
-def test_what_was_run_sums_the_hours(sheets):
+def test_what_was_run_sums_the_minutes(sheets):
     [row] = rows(sheets["runs"], sweep="fast", k="64", method="Cohen et al.")
     assert (row["sigmas"], row["cells"], row["certified"], row["voted"]) == ("0.5, 1", "3", "3", "2")
-    assert float(row["training_hours"]) == pytest.approx(3 * 684.5 / 3600, abs=1e-4)
+    assert float(row["training_minutes"]) == pytest.approx(3 * 684.5 / 60, abs=1e-3)
     assert (row["device"], row["torch"]) == ("NVIDIA H200", "2.13.0")

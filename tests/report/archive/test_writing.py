@@ -1,5 +1,6 @@
 """The results folder as a whole: equal bytes, and every output traceable to record files."""
 
+import gzip
 import hashlib
 import json
 import re
@@ -131,19 +132,35 @@ def test_nothing_certified_yet_is_a_page_too(tmp_path):
     assert "Nothing is certified here yet" in (tmp_path / "index.html").read_text(encoding="utf-8")
 
 
-def test_neither_torch_nor_a_gpu_is_needed(tmp_path):
-    build_cell(tmp_path / "fast", masks=1, images=5)
-    arguments = ["results", str(tmp_path), "--out", str(tmp_path / "out")]
+def build_without_torch(root, out):
+    arguments = ["results", str(root), "--out", str(out)]
     code = f"import sys; sys.modules['torch'] = None; from ars.cli import main; sys.exit(main({arguments}))"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_neither_torch_nor_a_gpu_is_needed(tmp_path):
+    build_cell(tmp_path / "fast", masks=1, images=5)
+    build_without_torch(tmp_path, tmp_path / "out")
     assert (tmp_path / "out" / "index.html").exists()
 
 
 def test_an_empty_folder_is_one_sentence_and_exit_code_2(tmp_path, capsys):
     assert main(["results", str(tmp_path)]) == 2
     [line] = capsys.readouterr().err.splitlines()
-    assert line == f"ars: {tmp_path} holds no results yet; run a sweep into {tmp_path / 'NAME'} first"
+    say = f"ars: {tmp_path} holds no results yet; pack a sweep first: ars pack SWEEP --runs RUNS --out {tmp_path}"
+    assert line == say
     assert list(tmp_path.iterdir()) == []
+
+
+def test_runs_that_are_not_packed_and_files_as_folders_are_refused(copied, tmp_path, capsys):
+    (tmp_path / "file").touch()
+    assert main(["results", str(copied), "--out", str(tmp_path / "file")]) == 2
+    assert "file is a file; choose a folder with --out" in capsys.readouterr().err
+    folder = copied / "paper/cohen-k64-s0.5-seed0/certify/test"
+    (folder / "shard-00000.jsonl").write_bytes(gzip.decompress((folder / "records.jsonl.gz").read_bytes()))
+    (folder / "records.jsonl.gz").unlink()
+    assert main(["results", str(copied)]) == 2
+    assert "cohen-k64-s0.5-seed0 is a run that is not packed; make results" in capsys.readouterr().err
 
 
 def test_a_refused_build_leaves_the_old_one(copied):
@@ -153,12 +170,19 @@ def test_a_refused_build_leaves_the_old_one(copied):
     assert {name: path.read_bytes() for name, path in files_of(copied).items()} == before
 
 
-@pytest.mark.skipif(not list(COMMITTED.glob("*/*/recipe.yaml")), reason="no results are committed yet")
 def test_the_committed_tables_are_those_of_the_committed_records(tmp_path):
-    write_results(COMMITTED, tmp_path)
+    build_without_torch(COMMITTED, tmp_path)
     check_traceable(COMMITTED, COMMITTED)
     committed, fresh = files_of(COMMITTED), files_of(tmp_path)
     for name in fresh:
         assert name in committed, f"run make results: {name} is not committed"
         if name.startswith("tables/") or name == "manifest.json":
             assert committed[name].read_bytes() == fresh[name].read_bytes(), f"run make results: {name} differs"
+
+
+def test_committed_results_are_small_and_name_no_machine():
+    committed = files_of(COMMITTED)
+    assert sum(path.stat().st_size for path in committed.values()) < 30e6
+    for name, path in committed.items():
+        if path.suffix in {".json", ".yaml", ".jsonl", ".md", ".csv"}:
+            assert not re.search(r"""["'\s]/\w|[A-Z]:\\""", path.read_text("utf-8")), name

@@ -1,6 +1,7 @@
 """results/<sweep>/<cell>/ read into frozen objects; what a cell does not have yet is None or not there."""
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,9 @@ from ars.report.results import Run, load_runs, read_mapping
 
 MAIN = "test"
 """The certification that the tables report, certify/test; others are further subsets of the test images."""
+
+LABEL = re.compile(r"-seed\d+-(.+)$")
+"""What a cell's name ends with where its sweep file has several groups of the same methods."""
 
 BENCHMARK_NAMES = {
     "cifar_backgrounds": "CIFAR-10 on backgrounds",
@@ -38,6 +42,7 @@ class Cell:
 
     path: Path
     sweep: str
+    """The sweep, with the label of the cell's group where it has one: another label is another recipe."""
     method: str
     sigma: float
     seed: int
@@ -54,7 +59,7 @@ class Cell:
     @property
     def name(self) -> str:
         """The cell's folder from results/ on."""
-        return f"{self.sweep}/{self.path.name}"
+        return f"{self.path.parent.name}/{self.path.name}"
 
     @property
     def recipe(self) -> str:
@@ -89,7 +94,7 @@ def load_cells(root: Path) -> list[Cell]:
     """Every cell of every sweep that has begun; refuses a folder without any."""
     begun = sorted(path.parent for path in root.glob("*/*/recipe.yaml") if (path.parent / "benchmark.json").exists())
     if not begun:
-        raise ReportError(f"{root} holds no results yet; run a sweep into {root / 'NAME'} first")
+        raise ReportError(f"{root} holds no results yet; pack a sweep first: ars pack SWEEP --runs RUNS --out {root}")
     return [_load_cell(path) for path in begun]
 
 
@@ -99,17 +104,19 @@ def _load_cell(path: Path) -> Cell:
     timing, environment = (_optional(path / name) or {} for name in ("timing.json", "environment.json"))
     vote = _optional(path / "vote.json")
     names = sorted(file.parent.name for file in path.glob(f"certify/*/{PACKED}"))
+    if MAIN not in names and any(path.glob(f"certify/{MAIN}/*.jsonl")):
+        raise ReportError(f"{path} is a run that is not packed; make results of it with ars pack")
     try:
         return Cell(
             path=path,
-            sweep=path.parent.name,
+            sweep="+".join([path.parent.name, *LABEL.findall(path.name)]),
             method=str(recipe["method"]),
             sigma=float(recipe["sigma"]),
             seed=int(recipe["seed"]),
             kind=str(recipe["data"]["kind"]),
             title=str(benchmark["title"]),
             k=int(benchmark["shape"][-1]),
-            runs={name: load_runs([path], name=name, partial=True)[0] for name in names},
+            runs={name: _load_certification(path, name) for name in names},
             vote=None if vote is None else _vote(vote),
             seconds={str(name): float(value) for name, value in timing.items() if value is not None},
             environment={str(name): str(value) for name, value in environment.items()},
@@ -118,6 +125,13 @@ def _load_cell(path: Path) -> Cell:
         if isinstance(error, ReportError):
             raise
         raise ReportError(f"a file of {path} lacks or garbles a field: {error!r}; copy the cell again") from error
+
+
+def _load_certification(path: Path, name: str) -> Run:
+    [run] = load_runs([path], name=name, partial=True)
+    if run.settings.norm != "linf":
+        raise ReportError(f"{path} was certified for {run.settings.norm}, the tables are for linf; use ars report")
+    return run
 
 
 def _vote(content: dict[str, Any]) -> Vote:

@@ -57,7 +57,7 @@ def all_measures(entries: Sequence[Entry], bound: Bound) -> Sheet:
         Column("abstained", "abstained"),
         Column("images", "images", number=False),
         Column("vote on the whole test set", "vote"),
-        Column("its standard error", "vote_standard_error"),
+        Column("its standard error", "vote_standard_error", number=False),
         Column("seconds an image", "seconds_per_image"),
         Column("training minutes", "training_minutes"),
     )
@@ -79,7 +79,7 @@ def _measures(entry: Entry, bound: Bound) -> tuple[Value, ...]:
         percent(entry.abstentions(bound)),
         images_text(entry),
         percent(entry.votes),
-        percent(entry.vote_error),
+        None if entry.vote_error is None else f"{100 * entry.vote_error:.2f}",
         scaled(entry.draw_seconds(), decimals=2),
         scaled(entry.train_minutes),
     )

@@ -98,9 +98,9 @@ class Entry:
         return Spread(tuple(cell.vote.accuracy for cell in self.cells if cell.vote))
 
     @property
-    def vote_error(self) -> Spread:
-        """The standard error of one seed's vote accuracy, from the number of test images."""
-        return Spread(tuple(cell.vote.standard_error for cell in self.cells if cell.vote))
+    def vote_error(self) -> float | None:
+        """The standard error of one seed's vote accuracy, from the number of test images; the largest of the seeds'."""
+        return max((cell.vote.standard_error for cell in self.cells if cell.vote), default=None)
 
     @property
     def train_minutes(self) -> Spread:

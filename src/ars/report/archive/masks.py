@@ -24,7 +24,8 @@ class Masks:
     cell: Cell
     masks: NDArray[np.uint8]
     indices: NDArray[np.int64]
-    boxes: NDArray[np.int64]
+    boxes: NDArray[np.int64] | None
+    """None where nothing was pasted, or nobody knows where."""
 
 
 def load_masks(cell: Cell) -> Masks:
@@ -32,15 +33,16 @@ def load_masks(cell: Cell) -> Masks:
     path = cell.path / "masks.npz"
     try:
         with np.load(path, allow_pickle=False) as arrays:
-            masks, indices, boxes = arrays["masks"], arrays["indices"], arrays["box"]
+            masks, indices = arrays["masks"], arrays["indices"].astype(np.int64)
+            boxes = arrays["box"].astype(np.int64) if "box" in arrays.files else None
         n = len(masks)
         if n == 0 or masks.dtype != np.uint8 or masks.shape != (n, cell.k, cell.k):
             raise ValueError(f"masks of shape {masks.shape} and type {masks.dtype}")
-        if indices.shape != (n,) or boxes.shape != (n, 4):
-            raise ValueError(f"indices {indices.shape} and boxes {boxes.shape} for {n} masks")
+        if indices.shape != (n,) or (boxes is not None and boxes.shape != (n, 4)):
+            raise ValueError(f"not an index and a box for each of {n} masks")
     except (KeyError, OSError, ValueError, EOFError, BadZipFile) as error:
         raise ReportError(f"{path} does not hold masks ({error}); copy the cell again") from error
-    return Masks(cell, masks, indices.astype(np.int64), boxes.astype(np.int64))
+    return Masks(cell, masks, indices, boxes)
 
 
 def draw_masks(rows: Sequence[Masks]) -> Picture:
@@ -60,13 +62,16 @@ def draw_masks(rows: Sequence[Masks]) -> Picture:
         )  # fmt: skip
         title = f"{method_name(first.method)} masks, {first.benchmark}, σ = {first.sigma:g}"
         figure.text(0.05 / width, 1 - 0.24 / height, title, fontsize=11, fontweight="bold")
-        about = "black hides (0), white keeps (1); orange: where the object is"
+        about = "black hides (0), white keeps (1)"
+        if any(row.boxes is not None for row in rows):
+            about += "; orange: where the object is"
         figure.text(0.05 / width, 1 - 0.45 / height, about, fontsize=9, color=MUTED)
         for panels, row in zip(grid, rows, strict=True):
             for panel in panels:
                 panel.set_axis_off()
-            for panel, mask, box in zip(panels, row.masks, row.boxes, strict=False):
+            for panel, mask in zip(panels, row.masks, strict=False):
                 panel.imshow(mask, cmap="gray", vmin=0, vmax=255, interpolation="none")
+            for panel, box in zip(panels, () if row.boxes is None else row.boxes, strict=False):
                 top, left, tall, wide = box.tolist()
                 panel.add_patch(Rectangle((left - 0.5, top - 0.5), wide, tall, **OUTLINE))
             panels[0].text(-0.1, 0.5, f"k = {row.cell.k}", transform=panels[0].transAxes, ha="right", va="center",

@@ -5,7 +5,9 @@ from collections.abc import Iterable
 from ars.certification.bounds import Bound
 from ars.report.archive.entries import Entry
 
-ACCURACIES = "Accuracies in percent, mean (standard deviation over the seeds). An abstention counts as wrong."
+ACCURACIES = "Accuracies in percent, mean (standard deviation over the seeds)."
+ABSTENTIONS = "An abstention counts as wrong."
+NOTHING_ABSTAINS = "Nothing is certified and nothing abstains; of classes with equally many votes the first is taken."
 BACKGROUNDS = (
     "**Backgrounds.** Ours are scene photographs at hand, not the paper's BG-20k, which cannot be had: at k > 32 our "
     "numbers and the paper's are on different images. k = 32 has no background."
@@ -34,13 +36,13 @@ def suffix_of(bound: Bound) -> str:
     return "-class-bounds" if bound == "classes" else ""
 
 
-def notes(entries: Iterable[Entry], bound: Bound, *more: str) -> tuple[str, ...]:
+def notes(entries: Iterable[Entry], bound: Bound, *more: str, abstentions: str = ABSTENTIONS) -> tuple[str, ...]:
     """The notes of a sheet with these entries."""
     shown = list(entries)
     kinds = {entry.first.kind for entry in shown}
     return (
         *([CLASS_BOUNDS] if bound == "classes" else []),
-        ACCURACIES,
+        f"{ACCURACIES} {abstentions}",
         *more,
         *([BACKGROUNDS] if "cifar_backgrounds" in kinds else []),
         *([PARTIAL] if any(entry.missing for entry in shown) else []),

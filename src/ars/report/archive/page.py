@@ -24,7 +24,7 @@ from ars.report.table import BOUND_NAMES, Block
 
 @dataclass(frozen=True)
 class Shown:
-    """A mask as a picture, with the outline of its object in percent of the side."""
+    """A mask as a picture, with the outline of its object in percent of the side, where that is known."""
 
     index: int
     source: str
@@ -50,7 +50,7 @@ def make_results_page(views: Sequence[View], sheets: Sequence[Sheet], figures: S
         cells=cells,
         chart=charts.curve_chart,
         masks=_masks,
-        marks=_marks,
+        published=_published,
         bound_names=BOUND_NAMES,
         box=charts,
     )
@@ -60,7 +60,7 @@ def make_results_page(views: Sequence[View], sheets: Sequence[Sheet], figures: S
         runs=next(sheet for sheet in sheets if sheet.name == "runs"), dash=DASH, cells_text=_summary(views),
         bounds=list(dict.fromkeys(block.bound for view in views for block in view.blocks)) or ["cohen"],
         backgrounds=BACKGROUNDS.replace("**", "") if _on_backgrounds(views) else "",
-        style=_read("page.css"), script=_read("page.js"),
+        beside_paper=any(_published(view) for view in views), style=_read("page.css"), script=_read("page.js"),
     )  # fmt: skip
 
 
@@ -76,33 +76,34 @@ def choices(views: Sequence[View]) -> list[tuple[str, str, list[tuple[str, str]]
     ]
 
 
-def headers(block: Block) -> list[str]:
-    """The column names of a view's table."""
+def headers(block: Block, *, paper: bool) -> list[str]:
+    """The column names of a view's table, with the paper's numbers or without."""
     unit = unit_name(block.norm)
     certified = [f"≥ {radius:g}{unit}" for radius in block.radii]
     average = "average radius" + (f" ({unit})" if unit else "")
     costs = ["vote, all test images", "s / image", "training min", "images"]
-    return ["standard", "paper", *certified, average, "abstained", *costs]
+    return ["standard", *(["paper"] if paper else []), *certified, average, "abstained", *costs]
 
 
-def cells(entry: Entry, block: Block) -> list[str]:
+def cells(entry: Entry, block: Block, *, paper: bool) -> list[str]:
     """The texts of an entry's row; a dash for what is not there."""
     scale = 255 if block.norm == "linf" else 1
     certified = [percent(entry.certified(block.bound, radius / scale)) for radius in (0.0, *block.radii)]
-    error = percent(entry.vote_error)
-    vote = f"{percent(entry.votes)} ± {error.mean:.1f}" if error else None
+    error = entry.vote_error
+    vote = None if error is None else f"{percent(entry.votes)} ± {100 * error:.1f}"
     average = radius_255(entry.average_radius(block.bound))
     abstained = percent(entry.abstentions(block.bound))
     costs = (scaled(entry.draw_seconds(), decimals=2), scaled(entry.train_minutes))
     values = (*certified, average, abstained, vote, *costs, images_text(entry))
-    paper = published_text(entry.first.kind, setting_of(entry)) or DASH
     standard, *others = (DASH if value is None else str(value) for value in values)
-    return [standard, paper, *others]
+    published = [published_text(entry.first.kind, setting_of(entry)) or DASH] if paper else []
+    return [standard, *published, *others]
 
 
-def _marks(view: View) -> str:
-    """The paper's numbers of a view, for the marks that need a note."""
-    return " ".join(published_text(entry.first.kind, setting_of(entry)) or "" for entry in view.entries)
+def _published(view: View) -> str:
+    """The paper's numbers of a view; empty where it has none."""
+    texts = (published_text(entry.first.kind, setting_of(entry)) for entry in view.entries)
+    return " ".join(text for text in texts if text)
 
 
 def _levels(views: Sequence[View]) -> list[Level]:
@@ -128,18 +129,22 @@ def _show(masks: Masks, number: int) -> Shown:
     picture = io.BytesIO()
     Image.fromarray(masks.masks[number]).save(picture, format="PNG", optimize=True)
     source = f"data:image/png;base64,{base64.b64encode(picture.getvalue()).decode()}"
+    index = int(masks.indices[number])
+    if masks.boxes is None:
+        return Shown(index, source, "")
     top, left, height, width = (f"{100 * int(side) / masks.cell.k:.4g}%" for side in masks.boxes[number])
-    return Shown(int(masks.indices[number]), source, f"top:{top};left:{left};height:{height};width:{width}")
+    return Shown(index, source, f"top:{top};left:{left};height:{height};width:{width}")
 
 
 def _summary(views: Sequence[View]) -> str:
     """How much was run, on what, in one sentence."""
     every = [cell for view in views for entry in view.entries for cell in entry.cells]
     devices = sorted({cell.environment["device"] for cell in every if "device" in cell.environment})
-    hours = sum(sum(cell.seconds.values()) for cell in every) / 3600
+    minutes = sum(sum(cell.seconds.values()) for cell in every) / 60
+    took = f"{minutes / 60:.1f} hours" if minutes >= 120 else f"{minutes:.0f} minutes"
     certified, voted = sum(bool(cell.runs) for cell in every), sum(cell.vote is not None for cell in every)
     done = f"{len(every)} trainings, of which {certified} were certified and {voted} voted on the whole test set"
-    return f"{done}; {hours:.1f} hours as timed{' on ' + ', '.join(devices) if devices else ''}."
+    return f"{done}; {took} as timed{' on ' + ', '.join(devices) if devices else ''}."
 
 
 def _on_backgrounds(views: Sequence[View]) -> bool:

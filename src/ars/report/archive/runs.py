@@ -13,7 +13,7 @@ PARTS = ("train_seconds", "certify_seconds", "vote_seconds")
 
 
 def what_was_run(entries: Sequence[Entry]) -> Sheet:
-    """The trainings and certifications that are here, the devices and the hours."""
+    """The trainings and certifications that are here, the devices and the minutes."""
     cells = sorted((cell for entry in entries for cell in entry.cells), key=_key)
     lines = [_line(tuple(group)) for _, group in groupby(cells, key=_key)]
     columns = (
@@ -25,20 +25,20 @@ def what_was_run(entries: Sequence[Entry]) -> Sheet:
         Column("cells", "cells", number=False),
         Column("certified", "certified", number=False),
         Column("voted", "voted", number=False),
-        Column("training hours", "training_hours"),
-        Column("certification hours", "certification_hours"),
-        Column("vote hours", "vote_hours"),
+        Column("training minutes", "training_minutes"),
+        Column("certification minutes", "certification_minutes"),
+        Column("vote minutes", "vote_minutes"),
         Column("device", "device", number=False),
         Column("torch", "torch", number=False),
     )
-    about = "A cell is one training: a method, k, σ and seed. Hours are summed over the cells, as timed on the device."
+    about = "A cell is one training: a method, k, σ and seed. Minutes are summed over the cells, as timed."
     return Sheet("runs", "What was run, on what, and how long it took", columns, tuple(lines), (about,), tuple(cells))
 
 
 def _line(cells: tuple[Cell, ...]) -> Line:
     first = cells[0]
     sigmas = ", ".join(f"{sigma:g}" for sigma in sorted({cell.sigma for cell in cells}))
-    hours = [[cell.seconds[part] / 3600 for cell in cells if part in cell.seconds] for part in PARTS]
+    minutes = [[cell.seconds[part] / 60 for cell in cells if part in cell.seconds] for part in PARTS]
     values = (
         first.sweep,
         first.benchmark,
@@ -48,7 +48,7 @@ def _line(cells: tuple[Cell, ...]) -> Line:
         len(cells),
         sum(bool(cell.runs) for cell in cells),
         sum(cell.vote is not None for cell in cells),
-        *(Number(math.fsum(part), decimals=2) if part else None for part in hours),
+        *(Number(math.fsum(part)) if part else None for part in minutes),
         _every(cells, "device"),
         _every(cells, "torch"),
     )

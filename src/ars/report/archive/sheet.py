@@ -4,7 +4,7 @@ import csv
 import io
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ars.report.archive.cells import Cell
@@ -91,6 +91,12 @@ class Sheet:
         """The files that its numbers come from."""
         cells = [cell for line in self.lines if line.entry for cell in line.entry.cells]
         return tuple(path for cell in (*cells, *self.cells) for path in cell.sources)
+
+    def without(self, *names: str) -> "Sheet":
+        """The table without the columns of these names."""
+        kept = [number for number, column in enumerate(self.columns) if column.name not in names]
+        lines = (replace(line, values=tuple(line.values[number] for number in kept)) for line in self.lines)
+        return replace(self, columns=tuple(self.columns[number] for number in kept), lines=tuple(lines))
 
 
 def percent(spread: Spread) -> Number | None:

@@ -44,19 +44,21 @@ def _against_paper(
         for setting in in_order(settings)
         for entry in entries_of(entries, kind, setting)
     ]
+    published = published_settings(kind, "main", "appendix")
     columns = (
         Column("paper, main table", "paper_main"),
         Column("paper, appendix", "paper_appendix"),
-        Column("ours", "ours"),
+        Column("ours" if published else "standard accuracy", "ours"),
         Column("ours − paper", "difference"),
         Column("images", "images", number=False),
         Column("vote on the whole test set", "vote"),
     )
-    more = ["The difference is to the main table where it has the setting, else to the appendix."]
+    more = ["The difference is to the main table where it has the setting, else to the appendix."] if published else []
     more += [CONTRADICTION] if any(str(value).endswith("†") for line in lines for value in line.values) else []
     more += [FRACTIONS] if kind == "imagenet" else []
     shown = [line.entry for line in lines if line.entry]
-    return Sheet(name + suffix_of(bound), title, (*COLUMNS, *columns), tuple(lines), notes(shown, bound, *more))
+    sheet = Sheet(name + suffix_of(bound), title, (*COLUMNS, *columns), tuple(lines), notes(shown, bound, *more))
+    return sheet if published else sheet.without("paper_main", "paper_appendix", "difference")
 
 
 def _line(kind: str, setting: Setting, entry: Entry | None, bound: Bound) -> Line:

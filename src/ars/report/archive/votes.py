@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from ars.report.archive.cells import MAIN
 from ars.report.archive.entries import Entry
-from ars.report.archive.notes import notes
+from ars.report.archive.notes import NOTHING_ABSTAINS, notes
 from ars.report.archive.settings import (
     COLUMNS,
     benchmark_of,
@@ -24,7 +24,8 @@ UNCERTIFIED = "uncertified"
 
 def plain_votes(entries: Sequence[Entry], kind: str) -> Sheet:
     """The vote's accuracy, beside the paper's where it has one (ImageNet)."""
-    settings = published_settings(kind, UNCERTIFIED) | {setting_of(one) for one in entries if one.first.kind == kind}
+    published = published_settings(kind, UNCERTIFIED)
+    settings = published | {setting_of(one) for one in entries if one.first.kind == kind}
     lines = []
     for setting in in_order(settings):
         for entry in entries_of(entries, kind, setting):
@@ -32,25 +33,26 @@ def plain_votes(entries: Sequence[Entry], kind: str) -> Sheet:
             values = (
                 published_value(kind, setting, UNCERTIFIED),
                 percent(Spread(tuple(vote.accuracy for vote in votes))),
-                f"{100 * max(vote.standard_error for vote in votes):.2f}" if votes else None,
+                f"{100 * entry.vote_error:.2f}" if entry and entry.vote_error is not None else None,
                 min(vote.images for vote in votes) if votes else None,
                 min(vote.draws for vote in votes) if votes else None,
             )
             lines.append(Line((*texts(setting), *values), entry))
     columns = (
         Column("paper", "paper"),
-        Column("ours", "ours"),
+        Column("ours" if published else "accuracy", "ours"),
         Column("standard error of a seed", "standard_error", number=False),
         Column("test images", "images", number=False),
         Column("draws", "draws", number=False),
     )
-    return Sheet(
+    sheet = Sheet(
         f"vote-{kind.replace('_', '-')}",
         f"Accuracy of the plain vote on the whole test set, without certification: {benchmark_of(entries, kind)}",
         (*COLUMNS, *columns),
         tuple(lines),
-        notes([line.entry for line in lines if line.entry], "cohen"),
+        notes([line.entry for line in lines if line.entry], "cohen", abstentions=NOTHING_ABSTAINS),
     )
+    return sheet if published else sheet.without("paper")
 
 
 def subset_sizes(entries: Sequence[Entry]) -> Sheet:

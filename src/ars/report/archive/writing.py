@@ -16,6 +16,7 @@ from ars.report.archive.runs import what_was_run
 from ars.report.archive.sheet import Sheet, to_csv, to_markdown
 from ars.report.archive.standard import appendix, table_one
 from ars.report.archive.votes import plain_votes, subset_sizes
+from ars.report.errors import ReportError
 from ars.report.writing import write_all
 
 PAGE = "index.html"
@@ -36,6 +37,8 @@ def write_results(root: Path, out: Path) -> Written:
     All is made before anything is written. Equal cells give equal tables and an equal manifest on every machine, and
     equal figures and an equal page where matplotlib and Pillow are of the same version. Links are those of out = root.
     """
+    if out.exists() and not out.is_dir():
+        raise ReportError(f"{out} is a file; choose a folder with --out")
     cells = load_cells(root)
     entries = make_entries(cells)
     views = make_views(entries)

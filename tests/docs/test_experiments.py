@@ -1,0 +1,41 @@
+"""EXPERIMENTS.md says what the generated tables say."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "EXPERIMENTS.md").read_text(encoding="utf-8")
+
+
+def tables(text):
+    """Every table as a list of rows, each by its headings."""
+    for block in re.findall(r"(?:^\|.*\n)+", text, flags=re.MULTILINE):
+        headings, _, *rows = ([cell.strip() for cell in line.strip("|\n").split(" | ")] for line in block.splitlines())
+        yield [dict(zip(headings, row, strict=True)) for row in rows]
+
+
+def test_its_measures_are_those_of_the_generated_table():
+    shown = next(rows for rows in tables(TEXT) if "standard" in rows[0])
+    [generated] = tables((ROOT / "results/tables/measures.md").read_text(encoding="utf-8"))
+    every = {row["method"]: row for row in generated if row["benchmark"] == "Digits on photographs"}
+    assert {row["method"] for row in shown} == set(every)
+    for row in shown:
+        assert row == {name: every[row["method"]][name] for name in row}
+
+
+def test_its_estimates_are_those_of_the_plans():
+    from ars.experiments.sweep import read_sweep
+    from ars.experiments.sweep_plan import make_plan
+
+    [rows] = [rows for rows in tables(TEXT) if "estimated" in rows[0]]
+    for row in rows:
+        path = ROOT / re.search(r"\((.*)\)", row["file"])[1]
+        seconds = make_plan(read_sweep(path), ROOT / "no-runs").seconds
+        assert float(row["estimated"].removesuffix(" min")) == pytest.approx(seconds / 60, abs=1), path
+
+
+@pytest.mark.parametrize("link", sorted(set(re.findall(r"\]\(([^)#]+)\)", TEXT))))
+def test_its_links_lead_somewhere(link):
+    assert (ROOT / link).exists()
