@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
@@ -80,7 +81,10 @@ def optimizer_tensors(optimizers: Mapping[str, Optimizer]) -> dict[str, Tensor]:
 
 
 def load_optimizers(optimizers: Mapping[str, Optimizer], tensors: Mapping[str, Tensor]) -> None:
-    """Put the named tensors back; the learning rates come from the recipe."""
+    """Put the named tensors back; the learning rates come from the recipe.
+
+    Each lies in memory as its parameter does, channels last or not: fused optimisers read both in the same order.
+    """
     for name, optimizer in optimizers.items():
         state: dict[int, dict[str, Tensor]] = {}
         for full_name, tensor in tensors.items():
@@ -88,3 +92,7 @@ def load_optimizers(optimizers: Mapping[str, Optimizer], tensors: Mapping[str, T
             if owner == name:
                 state.setdefault(int(index), {})[key] = tensor
         optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+        for parameter, loaded in optimizer.state.items():
+            for key, value in loaded.items():
+                if value.shape == parameter.shape and value.stride() != parameter.stride():
+                    loaded[key] = torch.empty_like(parameter).copy_(value)
