@@ -83,7 +83,7 @@ def train_run(
                 f"{folder.name}, epoch {progress.epoch} of {progress.epochs}: validation accuracy "
                 f"{progress.validation_accuracy:.1%}, mean squared mask {progress.mean_square_mask:.2f}"
             )
-            draw_epoch(folder, model, benchmark, epoch=progress.epoch, heading=about)
+            draw_epoch(folder, trainer.evaluated, benchmark, epoch=progress.epoch, heading=about)
 
     trainer.run(report=after_epoch, watch=watch, stop=stop)
     if ranks.first:
