@@ -23,6 +23,12 @@ def test_tensors_and_header_come_back(tmp_path):
     assert all(torch.equal(back[name], tensors[name]) for name in tensors)
 
 
+def test_a_file_may_be_read_by_whoever_may_read_others(tmp_path):
+    (tmp_path / "other").touch()
+    save_tensors(tmp_path / "x.safetensors", {"a": torch.ones(1)}, {})
+    assert (tmp_path / "x.safetensors").stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
 @pytest.fixture
 def small_disk():
     """No file may grow beyond 1,000 bytes: the write itself comes back short, as on a full disk."""

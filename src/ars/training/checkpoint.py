@@ -21,10 +21,13 @@ class CheckpointError(ValueError):
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
     """Write tensors with a JSON header, through a temporary file: the old one stays until the new one is whole."""
     with whole(path) as temporary:
+        temporary.touch()
+        usual = temporary.stat().st_mode
         try:
             save_file(unshared(tensors), temporary, metadata={"about": json.dumps(about)})
         except SafetensorError as error:  # a full disk, for one
             raise OSError(str(error)) from error
+        temporary.chmod(usual)  # safetensors keeps its files to their owner, whoever may read the folder
 
 
 def unshared(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
