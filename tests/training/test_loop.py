@@ -197,9 +197,7 @@ def test_weights_that_are_no_numbers_are_never_saved(make_trainer, tmp_path):
     assert not trainer.checkpoint.exists()
 
 
-def test_a_mask_of_no_numbers_after_the_last_update_of_an_epoch_is_laid_to_the_learning_rates(
-    make_trainer, tmp_path
-):
+def test_a_mask_of_no_numbers_after_the_last_update_of_an_epoch_is_laid_to_the_learning_rates(make_trainer, tmp_path):
     wild = Optimizer(name="sgd", lr=1e38)
     settings = dataclasses.replace(SHORT, batch_size=1024, classifier=wild, mask=wild)
     trainer = make_trainer(tmp_path / "run", dataclasses.replace(RECIPE, train=settings))
