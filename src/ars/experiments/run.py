@@ -133,7 +133,6 @@ def _check_folder(folder: Path, recipe: Recipe) -> None:
 
 def _claim(folder: Path, recipe: Recipe) -> None:
     """Write the recipe into a new folder, and clear away what a killed process left half-written."""
-    folder.mkdir(parents=True, exist_ok=True)
     remove_stale(folder)
     if not (folder / RECIPE).exists():
         write_whole(folder / RECIPE, recipe.to_yaml())
