@@ -124,3 +124,13 @@ def test_mask_only_epochs_around_an_untrained_classifier_are_pointed_out(here, c
     few = [it for it in TINY if "steps" not in it]
     assert main(["train", "--out=run", *few, "--train.max_steps=1", "--train.mask_only_epochs=1"]) == 0
     assert "fit the mask to an untrained classifier" in capsys.readouterr().err
+
+
+def test_of_several_processes_only_the_first_says_where_the_run_goes(here, capsys, monkeypatch):
+    monkeypatch.setattr("ars.cli.train.train_with_progress", lambda *arguments: None)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for rank in ("0", "1"):
+        monkeypatch.setenv("RANK", rank)
+        assert main(["train", str(here / "plain.yaml"), "--train.mask_only_epochs=1"]) == 0
+        said = capsys.readouterr()
+        assert ("the run goes to" in said.out, "untrained" in said.err) == (rank == "0", rank == "0")

@@ -1,8 +1,11 @@
 import dataclasses
 
+import torch
 from PIL import Image
 
+from ars.experiments.pictures import draw_epoch
 from ars.experiments.run import train_run
+from ars.training.checkpoint import load_tensors
 
 from .conftest import CPU, TINY
 
@@ -18,6 +21,23 @@ def test_a_picture_is_drawn_and_changes_no_weight(trained, tiny, tmp_path):
         assert len(picture.convert("RGB").getcolors(10**6)) > 100
     assert not (trained / "masks").exists()  # its recipe draws every five epochs, and has one
     assert (run / "model.safetensors").read_bytes() == (trained / "model.safetensors").read_bytes()
+
+
+def test_a_picture_shows_the_average_that_is_kept_and_changes_none_of_it(tiny, tmp_path, monkeypatch):
+    shown = []
+
+    def watched(folder, model, *others, **options):
+        draw_epoch(folder, model, *others, **options)
+        shown.append({name: tensor.clone() for name, tensor in model.state_dict().items()})
+
+    monkeypatch.setattr("ars.experiments.run.draw_epoch", watched)
+    for every in (0, 1):
+        settings = dataclasses.replace(TINY.train, epochs=2, ema=0.5, pictures_every=every)
+        assert train_run(tiny(train=settings), tmp_path / f"every-{every}", device=CPU)
+    kept = [load_tensors(tmp_path / f"every-{every}" / "model.safetensors")[0] for every in (0, 1)]
+    for name, tensor in kept[0].items():
+        assert torch.equal(tensor, kept[1][name]), name
+        assert torch.equal(tensor, shown[-1][name]), name
 
 
 def test_a_method_without_a_mask_has_none_to_show(tiny, tmp_path):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from ars.certification.writing import WriteError
 from ars.experiments.certifying import certify_run
 from ars.experiments.recipe import RecipeError
 from ars.experiments.run import load_run, train_run
@@ -76,6 +77,12 @@ def test_a_folder_of_another_recipe_or_another_purpose_is_refused(trained, tiny,
     with pytest.raises(RecipeError, match="exists and is not a run folder"):
         train_run(tiny(), tmp_path, device=CPU)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_a_folder_that_cannot_be_made_is_named_with_a_way_out(tiny, tmp_path):
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(WriteError, match=r"cannot write .*run/recipe.yaml: Not a directory; .*the same command"):
+        train_run(tiny(), tmp_path / "file" / "run", device=CPU)
 
 
 def test_the_loaded_model_is_the_trained_one_and_in_eval_mode(trained):

@@ -150,6 +150,23 @@ def test_a_view_shares_its_parameters_and_knows_eval(device):
     assert torch.equal(*draws)
 
 
+@pytest.mark.parametrize("kind", ["resnet", "unet"])
+@pytest.mark.parametrize("shape", [(420_000, 3, 16, 16), (1, 3, 16, 20), (1, 9, 16, 16)])
+def test_images_that_the_kernels_cannot_count_or_cut_go_through_the_network_itself(kind, shape, monkeypatch):
+    network = CifarResNet(1, 4) if kind == "resnet" else UNet(8)
+    view = (TrainedResNet if kind == "resnet" else TrainedUNet)(network, torch.float32)
+    monkeypatch.setattr(network, "forward", len)
+    assert view(torch.zeros(1, 1, 1, 1).expand(shape)) == shape[0]
+
+
+def test_a_network_whose_norms_were_changed_is_left_as_it_is():
+    changed, forgetful = CifarResNet(1, 4), UNet(8)
+    changed.layer2[0].bn1 = nn.GroupNorm(4, 32)
+    forgetful.bottom[1].momentum = None  # a plain mean of all batches
+    model = adaptive(nn.Sequential(changed), forgetful, sigma=0.5)
+    assert {type(module) for module in with_kernels(model).modules()} == {type(module) for module in model.modules()}
+
+
 def test_steps_of_training_end_in_the_weights_of_torch(device):
     """The whole way: noise, mask, both networks in channels last as recipes build them, gradients, updates."""
     ends = []

@@ -23,6 +23,12 @@ def test_tensors_and_header_come_back(tmp_path):
     assert all(torch.equal(back[name], tensors[name]) for name in tensors)
 
 
+def test_a_file_may_be_read_by_whoever_may_read_others(tmp_path):
+    (tmp_path / "other").touch()
+    save_tensors(tmp_path / "x.safetensors", {"a": torch.ones(1)}, {})
+    assert (tmp_path / "x.safetensors").stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
 @pytest.fixture
 def small_disk():
     """No file may grow beyond 1,000 bytes: the write itself comes back short, as on a full disk."""
@@ -83,3 +89,34 @@ def test_optimiser_states_come_back(kind):
     step(model, optimizer)
     step(other, other_optimizer)
     assert torch.equal(model.weight, other.weight)
+
+
+@pytest.mark.parametrize("kind", [torch.optim.AdamW, torch.optim.SGD])
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_a_fused_optimiser_goes_on_as_if_never_saved(tmp_path, kind, layout):
+    images = torch.rand(2, 4, 8, 8)
+    options = {"momentum": 0.9} if kind is torch.optim.SGD else {}
+
+    def make():
+        torch.manual_seed(0)
+        network = nn.Conv2d(4, 5, 3).to(memory_format=layout)
+        return network, kind(network.parameters(), lr=0.1, fused=True, **options)
+
+    def step(network, optimizer):
+        optimizer.zero_grad()
+        network(images).square().mean().backward()
+        optimizer.step()
+
+    network, optimizer = make()
+    for _ in range(2):
+        step(network, optimizer)
+    save_tensors(tmp_path / "state.safetensors", optimizer_tensors({"it": optimizer}), {})
+    again, other = make()
+    again.load_state_dict(network.state_dict())
+    load_optimizers({"it": other}, load_tensors(tmp_path / "state.safetensors")[0])
+    for parameter, state in other.state.items():
+        assert all(value.stride() == parameter.stride() for key, value in state.items() if key != "step")
+    step(network, optimizer)
+    step(again, other)
+    assert torch.equal(network.weight, again.weight)
+    assert torch.equal(network.bias, again.bias)

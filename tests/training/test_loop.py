@@ -197,6 +197,15 @@ def test_weights_that_are_no_numbers_are_never_saved(make_trainer, tmp_path):
     assert not trainer.checkpoint.exists()
 
 
+def test_a_mask_of_no_numbers_after_the_last_update_of_an_epoch_is_laid_to_the_learning_rates(make_trainer, tmp_path):
+    wild = Optimizer(name="sgd", lr=1e38)
+    settings = dataclasses.replace(SHORT, batch_size=1024, classifier=wild, mask=wild)
+    trainer = make_trainer(tmp_path / "run", dataclasses.replace(RECIPE, train=settings))
+    with pytest.raises(ArithmeticError, match=r"the mask is no longer a number at step 1 .*lower them"):
+        trainer.run()
+    assert not trainer.log.exists()
+
+
 def test_progress_is_told_between_epochs_and_agrees_with_the_log(make_trainer, tmp_path):
     trainer, seen, epochs = make_trainer(tmp_path / "run"), [], []
     trainer.run(watch=seen.append, report=epochs.append)

@@ -35,6 +35,13 @@ def test_the_rows_of_all_ranks_are_the_batch():
     assert Ranks().noise(generator) is generator
 
 
+def test_a_share_that_cannot_be_cut_into_its_parts_is_refused():
+    uneven = TrainSettings(batch_size=12, accumulate=4)  # 6 images in 4 parts would be 3 parts, and 3/4 of the gradient
+    Ranks().check(uneven)
+    with pytest.raises(ValueError, match=r"and by train.accumulate\), got 12 for 2 times 4; take 8, or start fewer"):
+        Two(0).check(uneven)
+
+
 @pytest.mark.parametrize(("batch", "size", "take"), [(128, 3, 126), (2, 4, 4)])
 def test_a_batch_that_cannot_be_shared_evenly_is_refused_with_a_way_out(batch, size, take):
     with pytest.raises(ValueError, match=rf"got {batch} for {size}; take {take}, or start fewer"):

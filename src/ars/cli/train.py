@@ -15,7 +15,7 @@ TEACH = """\
 Train a smoothed classifier from a YAML recipe into a run folder. An interrupted run goes on where it was.
 
   ars train recipes/digits.yaml --out runs/ars
-  ars train recipes/digits.yaml --out runs/cohen --method cohen --sigma 1.0 --train.epochs 30
+  ars train recipes/digits.yaml --out runs/noisier --method cohen --sigma 1.0 --train.epochs 30
   ars train recipes/cifar_backgrounds.yaml --method adaptive --k 64 --sigma 0.5 --seed 1
 
 Several GPUs or machines train one run together; the batch size stays that of all of them:
@@ -68,13 +68,14 @@ def run(options: argparse.Namespace) -> int:
         print(recipe_parser().format_help())
         return 0
     recipe = read_recipe(options.recipe, options.overrides or [])
-    folder = options.out
+    folder, first = options.out, read_team().rank == 0
     if folder is None:
         if options.recipe is None:
             raise ValueError("say where the run goes: --out RUN")
         folder = usual_folder(options.recipe.stem, recipe)
-        print(f"the run goes to {folder}; another place: --out RUN")
-    if recipe.train.mask_only_epochs and not recipe.classifier.trained:
+        if first:
+            print(f"the run goes to {folder}; another place: --out RUN")
+    if first and recipe.train.mask_only_epochs and not recipe.classifier.trained:
         print(f"the first {recipe.train.mask_only_epochs} epochs fit the mask to an untrained classifier; "
               "start from a trained one with --classifier.from_run RUN", file=sys.stderr)  # fmt: skip
     train_with_progress(recipe, folder, options.device)

@@ -150,6 +150,13 @@ class Recipe:
     def __post_init__(self) -> None:
         if not self.sigma > 0:
             raise ValueError(f"sigma must be positive, got {self.sigma}")
+        if self.seed < 0 or self.certify.seed < 0:
+            raise ValueError(f"a seed must be at least 0, got {self.seed} and {self.certify.seed} (certify.seed)")
+        if self.method in MASKED and self.certify.norm != "linf":
+            raise ValueError(
+                f"method {self.method} masks, which certifies linf only (Prop. 2.4), got certify.norm "
+                f"{self.certify.norm}; use linf, or cohen"
+            )
         if self.share != "learned" and not 0 < self.share < 1:
             raise ValueError(f"share must lie strictly between 0 and 1 or be learned, got {self.share}")
         if self.train.mask_prior.weight and self.method not in MASKED:

@@ -83,7 +83,7 @@ def train_run(
                 f"{folder.name}, epoch {progress.epoch} of {progress.epochs}: validation accuracy "
                 f"{progress.validation_accuracy:.1%}, mean squared mask {progress.mean_square_mask:.2f}"
             )
-            draw_epoch(folder, model, benchmark, epoch=progress.epoch, heading=about)
+            draw_epoch(folder, trainer.evaluated, benchmark, epoch=progress.epoch, heading=about)
 
     trainer.run(report=after_epoch, watch=watch, stop=stop)
     if ranks.first:
@@ -133,7 +133,6 @@ def _check_folder(folder: Path, recipe: Recipe) -> None:
 
 def _claim(folder: Path, recipe: Recipe) -> None:
     """Write the recipe into a new folder, and clear away what a killed process left half-written."""
-    folder.mkdir(parents=True, exist_ok=True)
     remove_stale(folder)
     if not (folder / RECIPE).exists():
         write_whole(folder / RECIPE, recipe.to_yaml())

@@ -19,6 +19,7 @@ from ars.smoothing import SmoothedClassifier
 from ars.smoothing.mechanism import Images
 
 RGB = 8  # channels of an image with zeros behind: cuDNN's kernels for 3 are slow
+COUNTED = 2**31 - 2**16  # elements of a map: the kernels count in 32 bits, some of them a little beyond its end
 
 
 def with_kernels(model: SmoothedClassifier, dtype: torch.dtype = torch.bfloat16) -> SmoothedClassifier:
@@ -31,9 +32,9 @@ def with_kernels(model: SmoothedClassifier, dtype: torch.dtype = torch.bfloat16)
 
 
 def _twin(module: nn.Module, dtype: torch.dtype) -> nn.Module:
-    if type(module) is CifarResNet:
+    if type(module) is CifarResNet and _usual_norms(module):
         return TrainedResNet(module, dtype)
-    if type(module) is UNet and can_train(module):
+    if type(module) is UNet and _usual_norms(module) and can_train(module):
         return TrainedUNet(module, dtype)
     twin = copy.copy(module)
     twin._modules = {name: child and _twin(child, dtype) for name, child in module._modules.items()}
@@ -46,6 +47,12 @@ def can_train(network: UNet) -> bool:
     return width >= 8 and width & (width - 1) == 0
 
 
+def _usual_norms(network: nn.Module) -> bool:
+    """Whether every norm is as the network was built: batch statistics, a moving average of them, scale and shift."""
+    norms = [norm for norm in network.modules() if "Norm" in type(norm).__name__]
+    return all(type(it) is nn.BatchNorm2d and it.affine and it.track_running_stats and it.momentum for it in norms)
+
+
 class TrainedResNet(nn.Module):
     """A CIFAR ResNet; in eval mode the network itself."""
 
@@ -55,7 +62,7 @@ class TrainedResNet(nn.Module):
 
     def forward(self, x: Images) -> Float[Tensor, "b classes"]:
         """The logits."""
-        if not self.network.training or x.shape[-2] % 8 or x.shape[-1] % 8:
+        if not self.network.training or not _fits(x, channels=self.network.conv1.out_channels):
             logits: Tensor = self.network(x)
             return logits
         from ars.kernels.programs.differentiable import convolution_and_norm, nhwc
@@ -94,8 +101,8 @@ class TrainedUNet(nn.Module):
     def forward(self, x: Images) -> Float[Tensor, "b 1 h w"]:
         """One weight a pixel, in float32."""
         net = self.network
-        # a deepest map of 3 pixels would have both its borders reflected from one pixel
-        if not net.training or 24 in x.shape[-2:] or x.shape[-2] % 8 or x.shape[-1] % 8:
+        # a deepest map of 3 pixels would have both its borders reflected from one pixel, one of 1 has none to reflect
+        if not net.training or {8, 24} & {*x.shape[-2:]} or not _fits(x, channels=2 * net.to_mask.in_channels):
             weights: Tensor = net(x)
             return weights
         from ars.kernels.programs.differentiable import joined, nhwc
@@ -110,6 +117,13 @@ class TrainedUNet(nn.Module):
             for halve, decode, skip in reversed(list(zip(net.halvings, net.decoders, skips, strict=True))):
                 h = _double(joined(_pointwise(h, halve), skip), decode, border=False)
             return torch.sigmoid(_pointwise(h, net.to_mask).float()).permute(0, 3, 1, 2)
+
+
+def _fits(x: Images, *, channels: int) -> bool:
+    """Whether the kernels can take these images; channels are those of the largest map, which may have a border."""
+    images, colours, height, width = x.shape
+    largest = images * (height + 2) * (width + 2) * max(channels, RGB)
+    return height % 8 == 0 and width % 8 == 0 and colours <= RGB and largest < COUNTED
 
 
 def _double(x: Tensor, layers: nn.Module, *, border: bool) -> Tensor:

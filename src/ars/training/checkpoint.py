@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
@@ -20,10 +21,13 @@ class CheckpointError(ValueError):
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
     """Write tensors with a JSON header, through a temporary file: the old one stays until the new one is whole."""
     with whole(path) as temporary:
+        temporary.touch()
+        usual = temporary.stat().st_mode
         try:
             save_file(unshared(tensors), temporary, metadata={"about": json.dumps(about)})
         except SafetensorError as error:  # a full disk, for one
             raise OSError(str(error)) from error
+        temporary.chmod(usual)  # safetensors keeps its files to their owner, whoever may read the folder
 
 
 def unshared(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -80,7 +84,10 @@ def optimizer_tensors(optimizers: Mapping[str, Optimizer]) -> dict[str, Tensor]:
 
 
 def load_optimizers(optimizers: Mapping[str, Optimizer], tensors: Mapping[str, Tensor]) -> None:
-    """Put the named tensors back; the learning rates come from the recipe."""
+    """Put the named tensors back; the learning rates come from the recipe.
+
+    Each lies in memory as its parameter does, channels last or not: fused optimisers read both in the same order.
+    """
     for name, optimizer in optimizers.items():
         state: dict[int, dict[str, Tensor]] = {}
         for full_name, tensor in tensors.items():
@@ -88,3 +95,7 @@ def load_optimizers(optimizers: Mapping[str, Optimizer], tensors: Mapping[str, T
             if owner == name:
                 state.setdefault(int(index), {})[key] = tensor
         optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+        for parameter, loaded in optimizer.state.items():
+            for key, value in loaded.items():
+                if value.shape == parameter.shape and value.stride() != parameter.stride():
+                    loaded[key] = torch.empty_like(parameter).copy_(value)

@@ -96,6 +96,11 @@ class Trainer:
         """What training took so far, over all sessions; of a session that was killed, up to its last checkpoint."""
         return self._seconds + time.monotonic() - self._began
 
+    @property
+    def evaluated(self) -> SmoothedClassifier:
+        """What would be kept if training ended now."""
+        return self.average.model if self.average else self.model
+
     def run(
         self,
         *,
@@ -210,20 +215,18 @@ class Trainer:
     def _end_epoch(self, decision: Decision, rate: float, start_up: float | None) -> Progress:
         epoch, steps = self.step // self.steps_per_epoch, self.steps_per_epoch
         means = (decision.loss / steps, decision.accuracy / steps)
-        share = first_share(self._evaluated.mechanism.sigmas)
-        progress = Progress(epoch, self.settings.epochs, *means, *self._validate(), share, rate, start_up)
+        try:
+            share, found = first_share(self.evaluated.mechanism.sigmas), self._validate()
+        except ValueError as error:  # the last update is in no loss yet
+            raise ArithmeticError(self._trouble("the mask is", self.step)) from error
+        progress = Progress(epoch, self.settings.epochs, *means, *found, share, rate, start_up)
         write_log(self.log, progress)
         return progress
-
-    @property
-    def _evaluated(self) -> SmoothedClassifier:
-        """What would be kept if training ended now."""
-        return self.average.model if self.average else self.model
 
     @torch.no_grad()
     def _validate(self) -> tuple[float, float]:
         """Accuracy and mean squared mask on held-out images, one draw each, the same noise after every epoch."""
-        model = self._evaluated.eval()
+        model = self.evaluated.eval()
         generator = torch.Generator(self.device).manual_seed(step_seed(self.seed, 0, purpose=2))
         indices = iter(range(min(VALIDATION_IMAGES, self.benchmark.size("validation"))))
         correct, openness, seen = 0.0, 0.0, 0

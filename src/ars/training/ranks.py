@@ -25,11 +25,13 @@ class Ranks:
 
     def check(self, settings: TrainSettings) -> None:
         """Refuse settings that these processes cannot train with."""
-        if settings.batch_size % self.size:
-            below = settings.batch_size // self.size * self.size
+        parts = self.size * settings.accumulate
+        if settings.batch_size % parts:
+            below = settings.batch_size // parts * parts
+            number = f"{self.size} times {settings.accumulate}" if settings.accumulate > 1 else str(self.size)
             raise ValueError(
-                f"train.batch_size is that of all processes together and must divide by their number, got "
-                f"{settings.batch_size} for {self.size}; take {below or below + self.size}, or start fewer"
+                f"train.batch_size is that of all processes together and must divide by their number (and by "
+                f"train.accumulate), got {settings.batch_size} for {number}; take {below or parts}, or start fewer"
             )
 
     def rows(self, batch_size: int) -> slice:

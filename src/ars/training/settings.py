@@ -24,6 +24,9 @@ class Optimizer:
     def __post_init__(self) -> None:
         if not self.lr > 0:
             raise ValueError(f"lr must be positive, got {self.lr}")
+        _check_amounts(weight_decay=self.weight_decay)
+        if not 0 <= self.momentum < 1:
+            raise ValueError(f"momentum must be at least 0 and below 1, got {self.momentum}")
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,7 @@ class Consistency:
     entropy: float = 0.5
 
     def __post_init__(self) -> None:
-        _check_weights(weight=self.weight, entropy=self.entropy)
+        _check_amounts(weight=self.weight, entropy=self.entropy)
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,7 @@ class SmoothAdv:
     warmup: int = 10
 
     def __post_init__(self) -> None:
-        _check_weights(epsilon=self.epsilon)
+        _check_amounts(epsilon=self.epsilon)
         if self.steps < 1 or self.warmup < 0:
             raise ValueError(
                 f"smoothadv needs steps of at least 1 and warmup of at least 0, got {self.steps} and {self.warmup}"
@@ -121,7 +124,7 @@ class MaskPrior:
     weight: float = 0.0
 
     def __post_init__(self) -> None:
-        _check_weights(weight=self.weight)
+        _check_amounts(weight=self.weight)
 
 
 @dataclass(frozen=True)
@@ -172,6 +175,7 @@ class TrainSettings:
     def __post_init__(self) -> None:
         if self.pictures_every < 0:
             raise ValueError(f"pictures_every must be at least 0, got {self.pictures_every}")
+        _check_amounts(checkpoint_minutes=self.checkpoint_minutes)
         if self.epochs < 1 or self.batch_size < 1:
             raise ValueError(f"epochs and batch_size must be at least 1, got {self.epochs} and {self.batch_size}")
         if not 0 <= self.mask_only_epochs < self.epochs:
@@ -199,7 +203,7 @@ class TrainSettings:
         return schedule.at(step - start, steps_per_epoch=steps_per_epoch, epochs=epochs)
 
 
-def _check_weights(**weights: float) -> None:
-    for name, weight in weights.items():
-        if not 0 <= weight < math.inf:
-            raise ValueError(f"{name} must be at least 0 and finite, got {weight}")
+def _check_amounts(**amounts: float) -> None:
+    for name, amount in amounts.items():
+        if not 0 <= amount < math.inf:
+            raise ValueError(f"{name} must be at least 0 and finite, got {amount}")
