@@ -82,6 +82,19 @@ def test_workers_stay_alive_between_epochs_and_may_be_shared(root, monkeypatch):
     assert len(started) == 2
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_decoding_takes_nothing_from_the_global_generator(root, workers):
+    """Moments are computed between the seed and the weights of a new model, or read from the cache."""
+    benchmark = folder(root=str(root), size=24, workers=workers)
+    torch.manual_seed(0)
+    wanted = torch.rand(3)
+    torch.manual_seed(0)
+    for _ in range(2):  # workers that are started, and workers that are there
+        next(benchmark.train_batches(0, seed=0, batch_size=8))
+    benchmark.examples("validation", [0])
+    assert torch.equal(torch.rand(3), wanted)
+
+
 def test_training_views_change_with_epoch_and_seed(root):
     benchmark = folder(root=str(root), size=24, workers=0)
     first = next(benchmark.train_batches(0, seed=0, batch_size=8))[0]

@@ -18,6 +18,7 @@ from ars.models import CifarResNet, Normalize, UNet, resnet50
 from ars.models.resnet import BasicBlock, Bottleneck
 from ars.smoothing import Release, last, minimum_variance
 
+LAYOUTS = [torch.contiguous_format, torch.channels_last]  # runs are built in the second
 SMALL = ConvTile(1, 1, 16, 16, 16, 4, 2)
 
 
@@ -123,23 +124,26 @@ def test_images_become_pixels(device):
     assert torch.equal(pixels[..., :3], x.permute(0, 2, 3, 1))
 
 
-def test_a_whole_unet(device, poisoned, disturb):
-    network = disturb(UNet(16))
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_whole_unet(device, poisoned, disturb, layout):
+    network = disturb(UNet(16)).to(memory_format=layout)
     x = torch.rand(2, 3, 16, 16, device=device)
     fused = FromImages(FusedUNet(network, torch.float32), torch.float32)
     close(poisoned(lambda: fused(x)), network(x))
 
 
-def test_a_whole_cifar_resnet(device, poisoned, disturb):
-    network = disturb(CifarResNet(2, 10))
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_whole_cifar_resnet(device, poisoned, disturb, layout):
+    network = disturb(CifarResNet(2, 10)).to(memory_format=layout)
     x = torch.rand(3, 3, 8, 8, device=device)
     fused = FromImages(FusedResNet(network, torch.float32), torch.float32)
     close(poisoned(lambda: fused(x)), network(x))
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("stages", [1, pytest.param(4, marks=pytest.mark.slow)])
-def test_a_whole_resnet50(device, poisoned, disturb, stages):
-    network = disturb(resnet50(10))
+def test_a_whole_resnet50(device, poisoned, disturb, stages, layout):
+    network = disturb(resnet50(10)).to(memory_format=layout)
     x = torch.rand(2, 3, 32, 32, device=device)
     fused = FromImages(FusedResNet50(network, torch.float32, stages=stages), torch.float32)
     close(poisoned(lambda: fused(x)), network(x))

@@ -91,6 +91,7 @@ class DecodingPool:
             num_workers=self.workers,
             persistent_workers=self.workers > 0,
             pin_memory=self.pin,
+            generator=torch.Generator(),  # else each iteration would take a number from the global one
         )
         return loader, requests
 

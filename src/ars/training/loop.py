@@ -215,10 +215,8 @@ class Trainer:
     def _end_epoch(self, decision: Decision, rate: float, start_up: float | None) -> Progress:
         epoch, steps = self.step // self.steps_per_epoch, self.steps_per_epoch
         means = (decision.loss / steps, decision.accuracy / steps)
-        try:
-            share, found = first_share(self.evaluated.mechanism.sigmas), self._validate()
-        except ValueError as error:  # the last update is in no loss yet
-            raise ArithmeticError(self._trouble("the mask is", self.step)) from error
+        found = self._validate()
+        share = first_share(self.evaluated.mechanism.sigmas)
         progress = Progress(epoch, self.settings.epochs, *means, *found, share, rate, start_up)
         write_log(self.log, progress)
         return progress
@@ -233,7 +231,10 @@ class Trainer:
         while batch := list(islice(indices, self.settings.batch_size)):
             images, labels = (part.to(self.device) for part in self.benchmark.examples("validation", batch))
             with autocast(self.device, self.precision):
-                releases = model.mechanism.release(images, generator)
+                try:
+                    releases = model.mechanism.release(images, generator)
+                except ValueError as error:  # a mask of NaN: the last update is in no loss yet
+                    raise ArithmeticError(self._trouble("the mask is", self.step)) from error
                 logits = model.classifier(model.combine(releases))
             correct += float((logits.argmax(dim=1) == labels).sum())
             openness += float(releases[-1].weight.square().mean()) * len(batch)
