@@ -64,6 +64,7 @@ class GraphedStepper(Stepper):
     ) -> None:
         super().__init__(objective, optimizers, accumulate=accumulate)
         self._done = 0
+        self._stream: torch.cuda.Stream | None = None
         self._graph: torch.cuda.CUDAGraph | None = None
 
     def __call__(
@@ -86,11 +87,12 @@ class GraphedStepper(Stepper):
 
     def _on_another_stream(self, images: Tensor, labels: Tensor, generator: Fresh) -> tuple[Tensor, Tensor]:
         """A capture must not meet memory that was first used on the stream it takes."""
-        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
+        if self._stream is None:
+            self._stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        self._stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self._stream):
             results = self._step(images, labels, generator)
-        torch.cuda.current_stream().wait_stream(stream)
+        torch.cuda.current_stream().wait_stream(self._stream)
         return results
 
     def _capture(self, images: Tensor, labels: Tensor) -> None:
