@@ -32,9 +32,9 @@ def test_a_recipe_at_full_size_trains_goes_on_and_certifies(name, source, tmp_pa
     recipe = read_recipe(RECIPES / f"{name}.yaml", SMALL)
     with pytest.raises(Interrupted):
         train_run(recipe, tmp_path / "run", device=CPU, stop=lambda: True)
-    steps = []
-    assert train_run(recipe, tmp_path / "run", device=CPU, tick=lambda step, total: steps.append((step, total)))
-    assert steps == [(2, 2)]
+    standings = []
+    assert train_run(recipe, tmp_path / "run", device=CPU, watch=standings.append)
+    assert [(at.step, at.steps) for at in standings] == [(2, 2)]  # the first was done before
     certify_run(tmp_path / "run", FEW, device=CPU)
     assert len(merge(tmp_path / "run" / "certify" / "test").records) == 2
     assert load_run(tmp_path / "run", CPU)[0].train.epochs == recipe.train.epochs
