@@ -5,14 +5,16 @@ certify/<name>/ with settings.json, shard-*.jsonl and stages.npz by ars.experime
 """
 
 import json
+import os
 import platform
 from collections.abc import Callable
 from dataclasses import replace
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 
 import torch
 
+from ars import __version__
 from ars.certification.writing import remove_stale, write_whole
 from ars.data.benchmark import Benchmark
 from ars.experiments.borrowing import load_classifier, pinned
@@ -142,13 +144,10 @@ def describe(folder: Path, benchmark: Benchmark, device: torch.device) -> None:
     """Write what the report needs to know of the benchmark, and what the run was made with."""
     about = {"title": benchmark.title, "class_names": list(benchmark.class_names), "shape": list(benchmark.shape)}
     write_whole(folder / BENCHMARK, json.dumps(about))
-    packages = {name: _version(name) for name in ("adaptive-smoothing", "torch", "numpy", "scipy")}
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or platform.machine()
-    write_whole(folder / ENVIRONMENT, json.dumps({"python": platform.python_version(), **packages, "device": name}))
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:  # run from a source tree that is not installed
-        return "unknown"
+    packages = {name: version(name) for name in ("torch", "numpy", "scipy")}
+    cores = f"{os.cpu_count()} cores, {platform.processor() or platform.machine()}"
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else cores
+    write_whole(
+        folder / ENVIRONMENT,
+        json.dumps({"ars": __version__, "python": platform.python_version(), **packages, "device": name}),
+    )
