@@ -5,10 +5,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from ars.experiments.progress import Progress
 from ars.theory import Norm
 from ars.theory.rounding import truncate
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
 
 LINE_SECONDS = 10.0
 Show = Callable[[Progress], None]
@@ -23,6 +27,13 @@ def live_view(title: str, *, norm: Norm, shown: bool = True) -> Iterator[Show]:
     if not sys.stderr.isatty():
         yield _lines(title, norm)
         return
+    with make_bar(title) as bar:
+        task = bar.add_task("certifying", total=None)
+        yield lambda at: bar.update(task, completed=at.done, total=at.total, description=describe(at, norm))
+
+
+def make_bar(title: str) -> "Bar":
+    """A bar on the error stream, between the title and what is said of the moment."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
     from rich.progress import Progress as Bar
@@ -34,9 +45,7 @@ def live_view(title: str, *, norm: Norm, shown: bool = True) -> Iterator[Show]:
         MofNCompleteColumn(),
         TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=False)),  # two lines if need be
     )
-    with Bar(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("certifying", total=None)
-        yield lambda at: bar.update(task, completed=at.done, total=at.total, description=describe(at, norm))
+    return Bar(*columns, console=Console(stderr=True))
 
 
 def describe(at: Progress, norm: Norm) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ars.cli.live import LINE_SECONDS, duration
+from ars.cli.live import LINE_SECONDS, duration, make_bar
 
 if TYPE_CHECKING:
     from ars.training.progress import Progress, Standing
@@ -55,17 +55,7 @@ def training_view(title: str, *, bar: bool = True) -> Iterator[Lines]:
     if not (bar and sys.stderr.isatty()):
         yield Lines(title)
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-    from rich.table import Column
-
-    columns = (
-        TextColumn(title, markup=False),
-        BarColumn(bar_width=12),
-        MofNCompleteColumn(),
-        TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=False)),  # two lines if need be
-    )
-    with Progress(*columns, console=Console(stderr=True)) as moving:
+    with make_bar(title) as moving:
         task = moving.add_task("starting", total=None)
         yield Bar(
             title,
