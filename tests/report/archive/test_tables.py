@@ -15,8 +15,9 @@ from ars.report.archive import write_results
 from ars.report.archive.cells import load_cells
 from ars.report.archive.certified import ROUND_RADII
 from ars.report.archive.entries import make_entries
-from ars.report.archive.sheet import to_csv, to_markdown
+from ars.report.archive.sheet import radius_255, to_csv, to_markdown
 from ars.report.archive.writing import make_sheets
+from ars.report.measures import Spread
 
 from .conftest import build_cell
 
@@ -164,3 +165,7 @@ def test_what_was_run_sums_the_minutes(sheets):
     assert (row["sigmas"], row["cells"], row["certified"], row["voted"]) == ("0.5, 1", "3", "3", "2")
     assert float(row["training_minutes"]) == pytest.approx(3 * 684.5 / 60, abs=1e-3)
     assert (row["device"], row["torch"]) == ("NVIDIA H200", "2.13.0")
+
+
+def test_a_radius_whose_product_has_few_decimals_is_not_shown_above_it():
+    assert str(radius_255(Spread((0.62,)))) == "158.09"  # 0.62 as a float, times 255, lies below 158.1

@@ -5,6 +5,7 @@ import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 
 from ars.report.archive.cells import Cell
@@ -26,14 +27,14 @@ class Number:
     cut: bool = False
 
     def __str__(self) -> str:
-        mean = truncate(self.mean, self.decimals) if self.cut else f"{self.mean:.{self.decimals}f}"
+        mean = truncate(Fraction(self.mean), self.decimals) if self.cut else f"{self.mean:.{self.decimals}f}"
         return mean + (f" ({self.std:.{self.decimals}f})" if self.std is not None else "")
 
     @property
     def in_full(self) -> tuple[str, str]:
         """Mean and standard deviation for a program, with two more decimals."""
         decimals = self.decimals + 2
-        mean = truncate(self.mean, decimals) if self.cut else f"{self.mean:.{decimals}f}"
+        mean = truncate(Fraction(self.mean), decimals) if self.cut else f"{self.mean:.{decimals}f}"
         return mean, "" if self.std is None else f"{self.std:.{decimals}f}"
 
 
