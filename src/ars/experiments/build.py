@@ -52,5 +52,5 @@ def _network(recipe: Recipe, classes: int) -> nn.Module:
     if recipe.classifier.name == "small_cnn":
         return small_cnn(classes, width=recipe.classifier.width)
     if recipe.classifier.name == "cifar_resnet":
-        return cifar_resnet(recipe.classifier.depth, classes)
+        return cifar_resnet(recipe.classifier.depth, classes, block_scale=recipe.classifier.block_scale)
     return resnet50(classes)

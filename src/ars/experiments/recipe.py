@@ -31,6 +31,7 @@ class Classifier:
         name: small_cnn, cifar_resnet or resnet50.
         width: channels of small_cnn.
         depth: layers of cifar_resnet, 6n + 2 (the paper's is 110).
+        block_scale: where the scale of the last norm in each of its blocks starts; from 0 they begin as identities.
         from_run: start from the trained classifier of this run folder, whose recipe names the same network.
         factory: package:name of a classifier of your own instead, images in [0, 1] to logits (--classifier).
         weights: a safetensors file with its state dict (--weights).
@@ -41,6 +42,7 @@ class Classifier:
     name: Literal["small_cnn", "cifar_resnet", "resnet50"] = "small_cnn"
     width: int = 16
     depth: int = 110
+    block_scale: float = 1.0
     from_run: str | None = None
     factory: str | None = None
     weights: str | None = None

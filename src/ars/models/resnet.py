@@ -5,12 +5,20 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 
-def cifar_resnet(depth: int, classes: int) -> "CifarResNet":
-    """A CIFAR ResNet (20, 32, ..., 110) for normalised RGB images [b, 3, h, w] of any size, with random weights."""
+def cifar_resnet(depth: int, classes: int, *, block_scale: float = 1.0) -> "CifarResNet":
+    """A CIFAR ResNet (20, 32, ..., 110) for normalised RGB images [b, 3, h, w] of any size, with random weights.
+
+    block_scale is where the scale of every block's last norm starts. From 0 the blocks begin as identities, which trains
+    deep networks sooner (Goyal et al., 2017, section 5.1).
+    """
     blocks, remainder = divmod(depth - 2, 6)
     if remainder or blocks < 1:
         raise ValueError(f"a CIFAR ResNet has depth 6n + 2 with n >= 1 (20, 32, 44, 56, 110), got {depth}")
-    return CifarResNet(blocks, check_classes(classes))
+    network = CifarResNet(blocks, check_classes(classes))
+    for block in (*network.layer1, *network.layer2, *network.layer3):
+        assert isinstance(block, BasicBlock)
+        nn.init.constant_(block.bn2.weight, block_scale)
+    return network
 
 
 def resnet50(classes: int) -> "ResNet50":

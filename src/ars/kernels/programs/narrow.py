@@ -153,10 +153,11 @@ def filter_gradient(x: Tensor, g: Tensor, tile: NarrowTile) -> Tensor:
     """The gradient of the filter [c, c, 3, 3] in float32 from the input and the gradient of the output."""
     images, height, width, channels = x.shape
     total = images * height * width // 2
-    parts = min(tile.gradient_parts, triton.cdiv(total, tile.gradient_rows))
+    rows = tile.gradient_rows * 2 // x.element_size()  # tiles are measured in bf16; float32 takes twice the memory
+    parts = min(tile.gradient_parts, triton.cdiv(total, rows))
     sums = x.new_empty((parts, 3, 4 * channels, 2 * channels), dtype=torch.float32)
     filter_gradient_kernel[(3 * parts,)](
-        x, g, sums, total, C=channels, H=height, W=width, M=tile.gradient_rows, STAGES=tile.gradient_stages,
+        x, g, sums, total, C=channels, H=height, W=width, M=rows, STAGES=tile.gradient_stages,
         num_warps=tile.gradient_warps,
     )  # fmt: skip
     out = x.new_empty((channels, channels, 3, 3), dtype=torch.float32)
