@@ -8,8 +8,8 @@ from torch.nn import functional as F
 def cifar_resnet(depth: int, classes: int, *, block_scale: float = 1.0) -> "CifarResNet":
     """A CIFAR ResNet (20, 32, ..., 110) for normalised RGB images [b, 3, h, w] of any size, with random weights.
 
-    block_scale is where the scale of every block's last norm starts. From 0 the blocks begin as identities, which trains
-    deep networks sooner (Goyal et al., 2017, section 5.1).
+    block_scale is where the scale of every block's last norm starts. From 0 the blocks begin as identities, which
+    trains deep networks sooner (Goyal et al., 2017, section 5.1).
     """
     blocks, remainder = divmod(depth - 2, 6)
     if remainder or blocks < 1:

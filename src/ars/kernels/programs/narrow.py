@@ -153,7 +153,7 @@ def filter_gradient(x: Tensor, g: Tensor, tile: NarrowTile) -> Tensor:
     """The gradient of the filter [c, c, 3, 3] in float32 from the input and the gradient of the output."""
     images, height, width, channels = x.shape
     total = images * height * width // 2
-    rows = tile.gradient_rows * 2 // x.element_size()  # tiles are measured in bf16; float32 takes twice the memory
+    rows = max(16, tile.gradient_rows * 2 // x.element_size())  # tiles are measured in bf16, float32 takes twice that
     parts = min(tile.gradient_parts, triton.cdiv(total, rows))
     sums = x.new_empty((parts, 3, 4 * channels, 2 * channels), dtype=torch.float32)
     filter_gradient_kernel[(3 * parts,)](
