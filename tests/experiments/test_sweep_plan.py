@@ -6,7 +6,9 @@ import shutil
 
 import pytest
 
+from ars.data.settings import Data
 from ars.experiments.masks import save_average_masks
+from ars.experiments.recipe import Start
 from ars.experiments.sweep import Cell, Rough, Sweep
 from ars.experiments.sweep_plan import make_plan
 from ars.experiments.sweep_state import Left, what_is_left
@@ -137,3 +139,14 @@ def test_a_plan_learns_from_a_finished_cell_and_names_a_spoilt_one(run, tmp_path
     plan = make_plan(Sweep("s", tmp_path / "s.yaml", cells, ()), tmp_path)
     assert "settings.json cannot be read" in plan.rows[2].problem
     assert (plan.left, plan.seconds) == (2, None)
+
+
+def test_a_start_counts_until_the_training_is_under_way():
+    data = Data("cifar_backgrounds", size=64)
+    started = dataclasses.replace(
+        sized(64), recipe=dataclasses.replace(sized(64).recipe, data=data, start=Start(32, 8))
+    )
+    times = Times([], [Figure("cohen", 64, 5.0, 0.0, 0.0)])
+    whole, half = (Left(True, epochs, False, 0, False, False) for epochs in (10, 5))
+    assert times.estimate(started, whole) == 5.0 * (10 + 8 / 4)
+    assert times.estimate(started, half) == 25.0

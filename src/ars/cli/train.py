@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ars.cli.interrupt import stoppable
 from ars.cli.options import Override, Subparsers, add_command, add_device
-from ars.cli.training_view import training_view
+from ars.cli.training_view import describe_epoch, training_view
 from ars.experiments.recipe import Recipe, read_recipe, recipe_keys, recipe_parser
 from ars.experiments.world import read_team
 
@@ -119,6 +119,7 @@ def train_with_progress(
                 folder,
                 device=device,
                 report=report,
+                report_start=lambda at: show.say(f"start, {describe_epoch(at)}"),
                 watch=show.watch,
                 stop=lambda: stop() or enough(),
                 ranks=ranks,

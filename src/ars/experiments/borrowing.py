@@ -45,10 +45,14 @@ def weights_file(recipe: Recipe) -> Path | None:
 def load_classifier(model: SmoothedClassifier, recipe: Recipe) -> None:
     """Give the classifier the weights that the recipe names; all of them must fit."""
     path = weights_file(recipe)
-    if path is None:
-        return
+    if path is not None:
+        take_classifier(model, path, of_model=recipe.classifier.from_run is not None)
+
+
+def take_classifier(model: SmoothedClassifier, path: Path, *, of_model: bool) -> None:
+    """Give the classifier the weights in a file, which are its own or those of a whole model of ours."""
     tensors, _ = load_tensors(path)
-    if recipe.classifier.from_run is not None:
+    if of_model:
         tensors = {name.removeprefix(PREFIX): it for name, it in tensors.items() if name.startswith(PREFIX)}
     wrong = misfits(model.classifier, tensors)
     if wrong:

@@ -17,8 +17,8 @@ from ars.experiments.recipe import MASKED, Recipe, read_recipe
 from ars.experiments.sweep import Cell, Sweep
 from ars.experiments.sweep_plan import make_plan
 from ars.experiments.sweep_state import NAME
-from ars.experiments.sweep_times import train_seconds
 from ars.experiments.tally import read_tally
+from ars.experiments.timing import train_seconds
 
 RECORDS = "records.jsonl.gz"
 

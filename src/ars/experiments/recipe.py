@@ -78,6 +78,23 @@ class Mask:
 
 
 @dataclass(frozen=True)
+class Start:
+    """Train the classifier alone first, as Cohen et al. do, on smaller images with the same noise.
+
+    Args:
+        size: data.size of these images; where the recipe's own are no larger, this part is left out.
+        epochs: how often it sees the training set; all else is as in train.
+    """
+
+    size: int = 32
+    epochs: int = 16
+
+    def __post_init__(self) -> None:
+        if self.size < 1 or self.epochs < 1:
+            raise ValueError(f"start needs size and epochs of at least 1, got {self.size} and {self.epochs}")
+
+
+@dataclass(frozen=True)
 class CertifySettings:
     """How test images are certified; the command line of certify may override each.
 
@@ -135,6 +152,7 @@ class Recipe:
         classifier: the base classifier.
         mask: the mask network.
         train: the training.
+        start: what the classifier is trained by before that, on smaller images; null: it begins with random weights.
         certify: the certification.
     """
 
@@ -147,6 +165,7 @@ class Recipe:
     classifier: Classifier = field(default_factory=Classifier)
     mask: Mask = field(default_factory=Mask)
     train: TrainSettings = field(default_factory=TrainSettings)
+    start: Start | None = None
     certify: CertifySettings = field(default_factory=CertifySettings)
 
     def __post_init__(self) -> None:
@@ -177,6 +196,11 @@ class Recipe:
             raise ValueError(
                 "a frozen classifier is never trained, so every epoch is mask-only; set train.mask_only_epochs to 0"
             )
+
+        if self.start is not None and self.classifier.trained:
+            raise ValueError("a classifier that is trained already needs no start; set start to null")
+        if self.start is not None and "size" not in self.data.options:
+            raise ValueError(f"start needs images of another size, which data.kind {self.data.kind} does not have")
 
     def to_yaml(self) -> str:
         """The resolved recipe, as it is kept in a run folder."""

@@ -1,7 +1,7 @@
 """Run folders: a recipe, its trained model, its records; each step goes on where it was interrupted.
 
-recipe.yaml, benchmark.json, environment.json, train.jsonl, timing.json, masks/ and model.safetensors are written here,
-certify/<name>/ with settings.json, shard-*.jsonl and stages.npz by ars.experiments.certifying.
+recipe.yaml, benchmark.json, environment.json, train.jsonl, timing.json, masks/, start/ and model.safetensors are
+written here, certify/<name>/ with settings.json, shard-*.jsonl and stages.npz by ars.experiments.certifying.
 """
 
 import json
@@ -17,13 +17,15 @@ import torch
 from ars import __version__
 from ars.certification.writing import remove_stale, write_whole
 from ars.data.benchmark import Benchmark
-from ars.experiments.borrowing import load_classifier, pinned
+from ars.experiments.borrowing import load_classifier, pinned, take_classifier
 from ars.experiments.build import build_benchmark, build_model
 from ars.experiments.device import choose_precision
-from ars.experiments.files import BENCHMARK, ENVIRONMENT, MODEL, RECIPE, TIMING
+from ars.experiments.files import BENCHMARK, ENVIRONMENT, MODEL, RECIPE, START
 from ars.experiments.importing import check_fit
 from ars.experiments.pictures import draw_epoch
 from ars.experiments.recipe import Recipe, RecipeError, read_recipe
+from ars.experiments.starting import start_of
+from ars.experiments.timing import train_seconds, write_train_seconds
 from ars.methods.adaptive import settled
 from ars.smoothing import SmoothedClassifier
 from ars.training.checkpoint import load_model, load_tensors, save_tensors
@@ -39,14 +41,16 @@ def train_run(
     *,
     device: torch.device,
     report: Callable[[Progress], None] = lambda progress: None,
+    report_start: Callable[[Progress], None] = lambda progress: None,
     watch: Callable[[Standing], None] = lambda standing: None,
     stop: Callable[[], bool] = lambda: False,
     ranks: Ranks | None = None,
 ) -> bool:
     """Train the recipe into the folder, or go on there; False where that was done already.
 
-    Whatever the recipe asks for in vain is refused before anything is written. Several processes that train together
-    see the same folder, of which only the first writes.
+    Whatever the recipe asks for in vain is refused before anything is written. A recipe with a start trains it first,
+    into a run folder within this one; report_start hears of its epochs. Several processes that train together see the
+    same folder, of which only the first writes.
     """
     ranks = ranks or Ranks()
     ranks.check(recipe.train)
@@ -63,6 +67,13 @@ def train_run(
         freeze_classifier(model)
     name = recipe.classifier.factory or f"the model ({recipe.method})"
     check_fit(name, model, benchmark, device, split="validation", trains=True)
+    start = start_of(recipe)
+    if start is not None:
+        build_benchmark(start, device)  # its images can be had
+        if ranks.first:
+            _claim(folder, recipe)
+        train_run(start, folder / START, device=device, report=report_start, watch=watch, stop=stop, ranks=ranks)
+        take_classifier(model, folder / START / MODEL, of_model=True)
     trainer = Trainer(
         model,
         benchmark,
@@ -89,9 +100,11 @@ def train_run(
 
     trainer.run(report=after_epoch, watch=watch, stop=stop)
     if ranks.first:
-        write_whole(folder / TIMING, json.dumps({"train_seconds": round(trainer.seconds, 1)}))
+        seconds = trainer.seconds + (train_seconds(folder / START) or 0.0)
+        write_train_seconds(folder, seconds)
         save_tensors(folder / MODEL, model.state_dict(), {"identity": recipe.identity})
         (folder / CHECKPOINT).unlink(missing_ok=True)
+        (folder / START / MODEL).unlink(missing_ok=True)
     ranks.wait()
     return True
 

@@ -1,6 +1,5 @@
 """How long cells may take: as finished cells took, else as the sweep file's rough figures say; loads no torch."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,10 +9,11 @@ from typing import Literal
 from ars.certification.schedule import Schedule
 from ars.certification.shards import merge
 from ars.experiments.beginning import records_folder
-from ars.experiments.files import TIMING
+from ars.experiments.starting import epochs_in_all
 from ars.experiments.sweep import Cell, Rough
 from ars.experiments.sweep_state import NAME, Left
 from ars.experiments.tally import read_tally
+from ars.experiments.timing import train_seconds
 
 What = Literal["epoch", "image", "vote"]
 
@@ -49,7 +49,9 @@ class Times:
 
     def estimate(self, cell: Cell, left: Left) -> float | None:
         """Seconds that the rest of a cell may take; None where a figure is missing."""
-        counts: dict[What, int] = {"epoch": left.epochs, "image": left.images, "vote": int(left.vote)}
+        counts: dict[What, float] = {"epoch": left.epochs, "image": left.images, "vote": int(left.vote)}
+        if left.epochs == cell.recipe.train.epochs:
+            counts["epoch"] = epochs_in_all(cell.recipe)
         parts = [(count, self.of(cell, what)) for what, count in counts.items() if count]
         known = [count * seconds for count, seconds in parts if seconds is not None]
         return sum(known) if len(known) == len(parts) else None
@@ -67,17 +69,11 @@ def recorded_figure(cell: Cell, folder: Path) -> Figure:
     return Figure(
         cell.recipe.method,
         cell.k,
-        epoch=None if seconds is None else seconds / cell.recipe.train.epochs,
+        epoch=None if seconds is None else seconds / epochs_in_all(cell.recipe),
         image=fmean(record.seconds for record in records),
         vote=tally.seconds if tally else None,
         schedule=cell.recipe.certify.schedule,
     )
-
-
-def train_seconds(folder: Path) -> float | None:
-    """What the training of a run took; None where it was made before that was recorded."""
-    path = folder / TIMING
-    return float(json.loads(path.read_text(encoding="utf-8"))["train_seconds"]) if path.exists() else None
 
 
 def _seconds(cell: Cell, what: What, figures: Sequence[Figure]) -> float | None:

@@ -1,0 +1,149 @@
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from ars.data.errors import DataError
+from ars.data.settings import Data
+from ars.experiments.recipe import Classifier, RecipeError, Start, read_recipe
+from ars.experiments.run import load_run, train_run
+from ars.experiments.starting import epochs_in_all, start_of
+from ars.training.checkpoint import load_tensors
+from ars.training.loop import Interrupted
+from ars.training.settings import MaskPrior
+
+from .conftest import CPU, TINY
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    root = tmp_path_factory.mktemp("photos")
+    random = np.random.default_rng(0)
+    for name in ("cat", "dog"):
+        (root / name).mkdir()
+        for number in range(20):
+            pixels = random.integers(256, size=(20, 20, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(root / name / f"{number}.png")
+    return root
+
+
+@pytest.fixture
+def recipe(photos):
+    train = dataclasses.replace(TINY.train, epochs=2, batch_size=8, checkpoint_minutes=0.0)
+    data = Data("folder", root=str(photos), size=16, workers=0)
+    return dataclasses.replace(TINY, data=data, train=train, start=Start(size=8, epochs=3))
+
+
+@pytest.mark.parametrize("method", ["adaptive", "cohen", "static_mask"])
+def test_the_classifier_begins_as_its_start_ended(recipe, tmp_path, monkeypatch, method):
+    seen, starts = [], []
+    from ars.experiments import run as module
+
+    class Seen(module.Trainer):
+        def __init__(self, model, *arguments, **options):
+            seen.append({name: tensor.clone() for name, tensor in model.classifier.state_dict().items()})
+            super().__init__(model, *arguments, **options)
+
+    kept = []
+    monkeypatch.setattr(module, "Trainer", Seen)
+    saved = module.save_tensors
+
+    def save(path, tensors, about):
+        kept.append((path, {name: tensor.clone() for name, tensor in tensors.items()}))
+        saved(path, tensors, about)
+
+    monkeypatch.setattr(module, "save_tensors", save)
+    chosen = dataclasses.replace(recipe, method=method)
+    assert train_run(chosen, tmp_path / "run", device=CPU, report_start=starts.append)
+    assert [(at.epoch, at.epochs) for at in starts] == [(1, 3), (2, 3), (3, 3)]
+    (path, start), _ = kept
+    assert path == tmp_path / "run" / "start" / "model.safetensors"
+    assert seen[1].keys() == {name.removeprefix("classifier.") for name in start if name.startswith("classifier.")}
+    assert all(torch.equal(tensor, start[f"classifier.{name}"]) for name, tensor in seen[1].items())
+    assert not all(torch.equal(tensor, seen[0][name]) for name, tensor in seen[1].items())  # and it had learned
+    first = read_recipe(tmp_path / "run" / "start" / "recipe.yaml")
+    assert (first.method, first.data.size, first.train.epochs, first.start) == ("cohen", 8, 3, None)
+    assert not path.exists()  # the trained model holds what became of it
+
+
+def test_a_start_counts_in_the_time_and_a_trained_run_loads(recipe, tmp_path):
+    run = tmp_path / "run"
+    assert train_run(recipe, run, device=CPU)
+    whole, start = (json.loads((it / "timing.json").read_text())["train_seconds"] for it in (run, run / "start"))
+    assert whole >= start
+    loaded, benchmark, model = load_run(run, CPU)
+    assert loaded.start == Start(8, 3)
+    images, _ = benchmark.examples("test", [0])
+    assert model(images, torch.Generator().manual_seed(0)).shape == (1, 2)
+    assert not train_run(recipe, run, device=CPU)
+
+
+@pytest.mark.parametrize("steps", [2, 14])  # within the start, which has 12 steps, and after it
+def test_an_interrupted_start_ends_in_the_same_weights(recipe, tmp_path, steps):
+    assert train_run(recipe, tmp_path / "whole", device=CPU)
+    asked = []
+
+    def stop():
+        asked.append(None)
+        return len(asked) > steps
+
+    with pytest.raises(Interrupted):
+        train_run(recipe, tmp_path / "run", device=CPU, stop=stop)
+    started = (tmp_path / "run" / "start" / "model.safetensors").exists()
+    assert started == (steps > 12)
+    assert train_run(recipe, tmp_path / "run", device=CPU)
+    one, two = (load_tensors(tmp_path / name / "model.safetensors")[0] for name in ("whole", "run"))
+    assert all(torch.equal(one[name], two[name]) for name in one)
+
+
+def test_images_that_are_no_larger_leave_the_start_out(recipe):
+    assert start_of(dataclasses.replace(recipe, start=Start(16, 3))) is None
+    assert start_of(dataclasses.replace(recipe, start=None)) is None
+    assert epochs_in_all(dataclasses.replace(recipe, start=None)) == 2
+    assert epochs_in_all(recipe) == 2 + 3 / 4
+
+
+def test_what_only_a_mask_has_is_left_out_of_the_start(recipe):
+    train = dataclasses.replace(recipe.train, mask_only_epochs=1, mask_prior=MaskPrior(0.1))
+    first = start_of(dataclasses.replace(recipe, share=0.3, train=train))
+    assert (first.method, first.train.mask_only_epochs, first.train.mask_prior.weight) == ("cohen", 0, 0.0)
+    assert first.sigma == recipe.sigma
+
+
+def test_another_start_is_another_run(recipe):
+    assert recipe.identity != dataclasses.replace(recipe, start=Start(8, 4)).identity
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"classifier": Classifier(from_run="there")}, "needs no start"),
+        ({"data": Data(passes=1)}, "data.kind digits does not have"),
+    ],
+)
+def test_a_start_that_makes_no_sense_is_refused(recipe, changes, words):
+    with pytest.raises(ValueError, match=words):
+        dataclasses.replace(recipe, **changes)
+
+
+def test_keys_of_a_start_on_the_command_line():
+    options = ["--data.kind=cifar_backgrounds", "--data.size=64"]
+    assert read_recipe(None, [*options, "--start.epochs=5"]).start == Start(32, 5)
+    assert read_recipe(None, options).start is None
+    with pytest.raises(RecipeError, match="at least 1, got 32 and 0"):
+        read_recipe(None, [*options, "--start.epochs=0"])
+
+
+def test_a_start_whose_images_cannot_be_had_leaves_no_folder(recipe, tmp_path, photos):
+    scenes = tmp_path / "scenes"
+    for part in ("train", "test"):
+        (scenes / part).mkdir(parents=True)
+        for number in range(3):
+            Image.new("RGB", (20, 20), (number, 0, 0)).save(scenes / part / f"{number}.png")
+    data = dataclasses.replace(recipe.data, backgrounds=str(scenes), pasted=12)
+    with pytest.raises((DataError, ValueError), match="12"):
+        train_run(dataclasses.replace(recipe, data=data), tmp_path / "run", device=CPU)
+    assert not (tmp_path / "run").exists()
