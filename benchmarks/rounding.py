@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ars.certification.procedure import local_votes
+from ars.certification.sampling import local_votes
 from ars.experiments.device import choose_device
 from ars.experiments.run import load_run
 from ars.experiments.weights import halved

@@ -68,7 +68,7 @@ def test_a_single_block_that_does_not_fit_is_reported(images):
 def test_ten_million_draws_take_the_memory_of_a_thousand(cohen, monkeypatch):
     sizes = set()
 
-    def logits(model, images, positions, names):
+    def logits(model, images, positions, names, mechanisms):
         sizes.add(len(positions))
         return torch.zeros(1, 2).expand(len(positions) * BLOCK, 2)
 

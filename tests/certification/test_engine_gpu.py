@@ -8,11 +8,11 @@ from torch import nn
 
 from ars.certification.engine import prepared, ready
 from ars.certification.memory import limit_memory
-from ars.certification.sampling import block_seed, count_votes
+from ars.certification.sampling import block_seed, count_votes, local_votes
 from ars.kernels.half import Half
 from ars.methods import adaptive, cohen
 from ars.models import Normalize, UNet, cifar_resnet, resnet50
-from ars.smoothing import Gaussian, MaskedGaussian, SmoothedClassifier, compose, minimum_variance
+from ars.smoothing import Gaussian, MaskedGaussian, SmoothedClassifier, compose, last, minimum_variance
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 
@@ -136,6 +136,17 @@ def test_the_batch_size_moves_no_votes_but_by_rounding():
     how = {"n": 10_000, "stage": "estimate", "seed": 0, "precision": "bfloat16"}
     small, large = (count_votes(model, image, [0], batch_size=size, **how)[0] for size in (300, None))
     assert np.abs(small - large).sum() <= 100
+
+
+def test_images_with_noise_of_their_own_share_batches_in_kernels():
+    model, image = smoothed(32, masked=False)
+    images = torch.cat([image, 1 - image, image.flip(-1)])
+    models = [SmoothedClassifier(compose(Gaussian(sigma)), last, model.classifier) for sigma in (0.25, 0.5, 1.0)]
+    how = {"n": 10_000, "stage": "estimate", "seed": 0, "precision": "bfloat16"}
+    together = local_votes(models, images, [0, 1, 2], **how)
+    for index, local in enumerate(models):
+        alone = count_votes(local, images[index : index + 1], [index], **how)[0]
+        assert np.abs(together[index] - alone).sum() <= 100
 
 
 class TooLarge(nn.Module):

@@ -6,7 +6,7 @@ import torch
 from scipy.stats import norm
 
 from ars.certification.procedure import certify
-from ars.certification.sampling import count_votes
+from ars.certification.sampling import count_votes, local_votes
 from ars.smoothing import Gaussian, SmoothedClassifier, compose, last
 
 N = 4000
@@ -71,13 +71,13 @@ def test_a_planned_radius_is_the_ordinary_certificate_at_the_planned_n(cohen, im
 
 def test_a_class_that_loses_is_given_up_under_every_bound(cohen, monkeypatch):
     """A selection that was unlucky: class 0 was chosen, class 1 wins."""
-    draw = count_votes
+    draw = local_votes
 
     def unlucky(*args, **options):
         votes = draw(*args, **options)
         return votes[:, ::-1].copy() if options["stage"] == "select" else votes
 
-    monkeypatch.setattr("ars.certification.procedure.count_votes", unlucky)
+    monkeypatch.setattr("ars.certification.procedure.local_votes", unlucky)
     (answer,) = run(cohen(), torch.full((1, 1, 4, 4), 0.6), "radius")
     assert (answer.label, answer.radius, answer.radii) == (None, 0.0, {"cohen": 0.0, "classes": 0.0})
     assert (answer.ended, answer.stopped_by_data) == ("given up", True)

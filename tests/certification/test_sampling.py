@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from ars.certification.sampling import BLOCK, autocast, block_seed, count_votes
-from ars.smoothing import Gaussian, SmoothedClassifier, compose, last
+from ars.certification.sampling import BLOCK, autocast, block_seed, count_votes, local_votes
+from ars.smoothing import Gaussian, SmoothedClassifier, compose, last, minimum_variance
 
 seeds = st.integers(0, 2**63)
 
@@ -209,3 +209,35 @@ def test_blocks_counted_apart_add_up_to_those_counted_together(network, images, 
 def test_a_negative_block_is_refused(cohen):
     with pytest.raises(ValueError, match="first_block at least 0"):
         count_votes(cohen(), torch.rand(1, 1, 2, 2), [0], n=100, first_block=-1, stage="estimate", seed=0)
+
+
+@pytest.mark.parametrize("batch_size", [100, 300, None])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_images_with_a_model_each_share_their_batches(images, batch_size, precision):
+    """The votes are those of each model alone; networks that see several images at once are called less often."""
+    calls = []
+
+    class Mean(nn.Module):
+        def forward(self, x):
+            calls.append(len(x))
+            return x.mean(dim=(2, 3))
+
+    network = Mean()
+    models = [
+        SmoothedClassifier(compose(Gaussian(sigma), Gaussian(2 * sigma)), minimum_variance, network)
+        for sigma in (0.2, 0.7, 3.0)
+    ]
+    how = {"n": 250, "stage": "estimate", "seed": 3, "precision": precision, "batch_size": batch_size}
+    alone = np.concatenate([count_votes(models[i], images[i : i + 1], [i], **how) for i in range(3)])
+    before = len(calls)
+    together = local_votes(models, images, [0, 1, 2], **how)
+    assert (together == alone).all()
+    assert len({*map(tuple, alone.tolist())}) == 3  # the noise levels make a difference
+    assert len(calls) - before == {100: 9, 300: 3, None: 1}[batch_size]
+
+
+def test_models_that_share_nothing_are_counted_one_by_one(images):
+    models = [SmoothedClassifier(compose(Gaussian(0.5)), last, nn.Sequential(nn.Flatten())) for _ in range(3)]
+    how = {"n": 100, "stage": "estimate", "seed": 0}
+    alone = np.concatenate([count_votes(models[i], images[i : i + 1], [i], **how) for i in range(3)])
+    assert (local_votes(models, images, [0, 1, 2], **how) == alone).all()

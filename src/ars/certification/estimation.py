@@ -1,7 +1,6 @@
 """The plain loop that a rule drives: draw, look, and go on with the images that are not decided."""
 
-from collections.abc import Iterator, Sequence
-from itertools import groupby
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -28,15 +27,6 @@ def make_rule(
         raise ValueError(f"mode='curve' bounds one class only: use bound='cohen', got {bound!r}")
     levels = levels_of(lambda p: model.radius(p, 1 - p, norm=norm, dim=dim), schedule.radii)
     return CurveRule(schedule, levels, alpha=alpha, block=BLOCK)
-
-
-def runs(models: Sequence[SmoothedClassifier]) -> Iterator[tuple[SmoothedClassifier, slice]]:
-    """Neighbouring images that share a model, which are drawn for together."""
-    start = 0
-    for _, same in groupby(models, key=id):
-        part = slice(start, start + len(list(same)))
-        yield models[start], part
-        start = part.stop
 
 
 def estimate(

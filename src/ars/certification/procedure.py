@@ -10,8 +10,8 @@ from torch import Tensor
 
 from ars.certification.bounds import BOUNDS, Bound, check_alpha, class_probabilities, least_draws
 from ars.certification.certificate import Certificate, Prediction
-from ars.certification.estimation import estimate, make_rule, runs
-from ars.certification.sampling import Precision, count_votes
+from ars.certification.estimation import estimate, make_rule
+from ars.certification.sampling import Precision, local_votes, runs
 from ars.certification.schedule import Mode, Outcome, Schedule
 from ars.smoothing import SmoothedClassifier
 from ars.smoothing.images import as_batch
@@ -180,8 +180,3 @@ def _names(images: Batch, indices: Sequence[int] | None) -> list[int]:
     if len(names) != len(images) or len(set(names)) != len(names):
         raise ValueError(f"need one distinct index for each of the {len(images)} images, got {names}")
     return names
-
-
-def local_votes(models: Sequence[SmoothedClassifier], images: Batch, names: Sequence[int], **how: Any) -> np.ndarray:
-    """The votes [images, classes] of every image under its own model; how is that of count_votes."""
-    return np.concatenate([count_votes(local, images[part], names[part], **how) for local, part in runs(models)])

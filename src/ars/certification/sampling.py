@@ -8,7 +8,8 @@ order, nor what else is in the batch. The draws of a block are independent of ea
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
-from typing import Literal, get_args
+from itertools import groupby
+from typing import Any, Literal, get_args
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -18,10 +19,11 @@ from torch import Tensor
 from ars.certification.engine import prepared
 from ars.certification.memory import BLOCK, suitable_batch
 from ars.smoothing import SmoothedClassifier
+from ars.smoothing.compose import Composition
 from ars.smoothing.masked import masks_checked_at_the_end
-from ars.smoothing.mechanism import Images
+from ars.smoothing.mechanism import Images, one_batch
 
-__all__ = ["BLOCK", "PRECISIONS", "Precision", "Stage", "autocast", "block_seed", "count_votes"]
+__all__ = ["BLOCK", "PRECISIONS", "Precision", "Stage", "autocast", "block_seed", "count_votes", "local_votes", "runs"]
 
 Stage = Literal["select", "estimate"]
 Precision = Literal["float32", "bfloat16"]
@@ -65,11 +67,13 @@ def count_votes(
     first_block: int = 0,
     precision: Precision = "float32",
     batch_size: int | None = None,
+    mechanisms: Sequence[Composition] | None = None,
 ) -> np.ndarray:
     """Votes [images, classes] of n independent draws for each image, from block first_block on, in eval mode.
 
     At most batch_size draws are made at once, and no more than suits the device. Where they take more memory than
-    there is, half as many are; what was counted before stays, and the noise of a draw is the same.
+    there is, half as many are; what was counted before stays, and the noise of a draw is the same. With mechanisms,
+    every image has its own in the place of the model's.
     """
     if seed < 0 or min(indices) < 0:
         raise ValueError(f"seed and image indices must be at least 0, got seed={seed}, index={min(indices)}")
@@ -90,7 +94,7 @@ def count_votes(
             group = [divmod(block, blocks) for block in range(done, min(done + size, len(images) * blocks))]
             names = [(seed, indices[position], stage, first_block + before) for position, before in group]
             try:
-                logits = _logits(model, images, [position for position, _ in group], names)
+                logits = _logits(model, images, [position for position, _ in group], names, mechanisms)
             except torch.OutOfMemoryError:
                 if len(group) == 1:
                     raise
@@ -105,6 +109,27 @@ def count_votes(
             done += len(group)
     assert counts is not None
     return counts.cpu().numpy()
+
+
+def local_votes(models: Sequence[SmoothedClassifier], images: Images, indices: Sequence[int], **how: Any) -> np.ndarray:
+    """The votes [images, classes] of every image under its own model; how is that of count_votes.
+
+    Models that differ in their mechanisms only share their batches.
+    """
+    first = models[0]
+    after = {(type(it), id(it.classifier), id(it.combine)) for it in models}
+    if first is not models[-1] and len(after) == 1 and type(first) is SmoothedClassifier:
+        return count_votes(first, images, indices, mechanisms=[it.mechanism for it in models], **how)
+    return np.concatenate([count_votes(local, images[part], indices[part], **how) for local, part in runs(models)])
+
+
+def runs(models: Sequence[SmoothedClassifier]) -> Iterator[tuple[SmoothedClassifier, slice]]:
+    """Neighbouring images that share a model, which are drawn for together."""
+    start = 0
+    for _, same in groupby(models, key=id):
+        part = slice(start, start + len(list(same)))
+        yield models[start], part
+        start = part.stop
 
 
 # pixels that a model's batch was shrunk to, so that the next call starts there
@@ -124,12 +149,23 @@ def evaluating(model: SmoothedClassifier) -> Iterator[None]:
 
 
 def _logits(
-    model: SmoothedClassifier, images: Images, positions: Sequence[int], names: Sequence[tuple[int, int, Stage, int]]
+    model: SmoothedClassifier,
+    images: Images,
+    positions: Sequence[int],
+    names: Sequence[tuple[int, int, Stage, int]],
+    mechanisms: Sequence[Composition] | None,
 ) -> Tensor:
     """Logits [100 blocks, classes] of blocks of the images at these positions, the noise by the blocks' names."""
     generators = [torch.Generator(images.device).manual_seed(block_seed(*name)) for name in names]
-    places = _send(positions, images.device)
-    logits: Tensor = model(images[places].repeat_interleave(BLOCK, dim=0), generators)
+    logits: Tensor
+    if mechanisms is None:
+        logits = model(images[_send(positions, images.device)].repeat_interleave(BLOCK, dim=0), generators)
+    else:
+        blocks = [
+            mechanisms[position].release(images[position].expand(BLOCK, -1, -1, -1), generator)
+            for position, generator in zip(positions, generators, strict=True)
+        ]
+        logits = model.classifier(model.combine(one_batch(blocks)))
     if logits.ndim != 2 or logits.shape[1] < 2:
         raise ValueError(
             f"the classifier must give [b, classes] logits of two or more classes, got {list(logits.shape)}"

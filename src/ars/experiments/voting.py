@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 
-from ars.certification.procedure import local_votes
+from ars.certification.sampling import Precision, local_votes
 from ars.data.benchmark import Benchmark
 from ars.experiments.certifying import fingerprint
 from ars.experiments.device import choose_precision
@@ -59,7 +59,7 @@ def _more(tally: Tally, model: SmoothedClassifier, benchmark: Benchmark, device:
     images, labels = (part.to(device) for part in benchmark.examples("test", indices))
     votes = local_votes(
         model.localise(images), images, indices,
-        n=tally.draws, stage="select", seed=tally.seed, precision=tally.precision,
+        n=tally.draws, stage="select", seed=tally.seed, precision=cast(Precision, tally.precision),
     )  # fmt: skip
     correct = int((votes.argmax(axis=1) == labels.cpu().numpy()).sum())
     seconds = tally.seconds + time.perf_counter() - began

@@ -44,6 +44,22 @@ class Release:
     std: Float[Tensor, "#b 1 1 1"]
 
 
+def one_batch(parts: "Sequence[Sequence[Release]]") -> list[Release]:
+    """The releases of several batches, step by step, as those of one."""
+
+    def rows(release: Release, part: Tensor) -> Tensor:
+        return part.expand(len(release.value), *part.shape[1:])
+
+    return [
+        Release(
+            torch.cat([release.value for release in step]),
+            torch.cat([rows(release, release.weight) for release in step]),
+            torch.cat([rows(release, release.std) for release in step]),
+        )
+        for step in zip(*parts, strict=True)
+    ]
+
+
 class Step(nn.Module, ABC):
     """A noisy look at X that may depend on the earlier looks, and the proof of how little it shows."""
 
