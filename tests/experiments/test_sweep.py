@@ -88,6 +88,10 @@ groups:
         ),
         ("recipe: base.yaml\ngroups: [{methods: [cohen], sigma: [1], override: {train.epoch: 3}}]", "train.epoch"),
         ("recipe: base.yaml\noverride: {magic: {}}\ngroups: [{methods: [cohen], sigma: [1]}]", "magic"),
+        (
+            "recipe: base.yaml\nrecipe_name: a/b\ngroups: [{methods: [cohen], sigma: [1]}]",
+            "recipe_name is part of files' names",
+        ),
         ("- 1", "Unexpected config"),
     ],
 )

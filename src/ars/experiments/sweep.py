@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 from ars.experiments.recipe import Method, Recipe, RecipeError, read_recipe, recipe_keys
 
 Weights = Literal["float32", "bf16"]
+NAME, PLAIN = r"[\w.+]+", "letters, digits, _ . and +"
 AXES = {"method": "methods", "data.size": "k", "sigma": "sigma", "seed": "seeds"}
 
 
@@ -68,8 +69,8 @@ class Group:
                 raise ValueError(f"{name} must name at least one of them")
         if self.vote < 0:
             raise ValueError(f"vote must be at least 0, got {self.vote}")
-        if self.label and not re.fullmatch(r"[\w.+]+", self.label):
-            raise ValueError(f"label is part of a folder's name: letters, digits, _ . and + only, got {self.label!r}")
+        if self.label and not re.fullmatch(NAME, self.label):
+            raise ValueError(f"label is part of a folder's name: {PLAIN} only, got {self.label!r}")
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,7 @@ class SweepFile:
 
     Args:
         recipe: the base recipe, relative to the sweep file.
+        recipe_name: what tables and figures call it; sweeps of one name stand together there. Default: the file's name.
         groups: the cells, in order.
         override: for each method, keys of its recipe by their dotted names.
         weights: bf16 rounds the trained weights before certification, so that they can be kept in half the space.
@@ -89,10 +91,13 @@ class SweepFile:
     override: dict[Method, dict[str, Any]] = field(default_factory=dict)
     weights: Weights = "bf16"
     rough: tuple[Rough, ...] = ()
+    recipe_name: str = ""
 
     def __post_init__(self) -> None:
         if not self.groups:
             raise ValueError("groups must name at least one group of cells")
+        if self.recipe_name and not re.fullmatch(NAME, self.recipe_name):
+            raise ValueError(f"recipe_name is part of files' names: {PLAIN} only, got {self.recipe_name!r}")
         if Path(self.recipe).is_absolute():
             raise ValueError(f"recipe is relative to the sweep file, got {self.recipe}")
         for method in self.override.keys() - set(get_args(Method)):

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+import yaml
 
 from ars.report.archive import write_results
 from ars.report.archive.cells import load_cells
@@ -119,3 +120,69 @@ def test_seeds_that_are_not_certified_yet_are_counted(tmp_path):
     assert json.loads((entry.cells[1].path / "timing.json").read_text())["train_seconds"] == pytest.approx(
         60 * entry.train_minutes.values[1]
     )
+
+
+def name_sweep(folder, recipe_name):
+    (folder / "sweep.yaml").write_text(f"recipe: ../base.yaml\nrecipe_name: {recipe_name}\n")
+
+
+def test_sweeps_of_one_recipe_stand_together(tmp_path):
+    """Seeds of two sweeps are averaged, methods of a third stand beside them, sizes make one trend."""
+    for sweep in ("headline", "seeds", "rivals", "cross"):
+        (tmp_path / sweep).mkdir()
+        name_sweep(tmp_path / sweep, "fast")
+    build_cell(tmp_path / "headline", seed=0)
+    build_cell(tmp_path / "seeds", seed=1)
+    build_cell(tmp_path / "rivals", method="unicr")
+    build_cell(tmp_path / "cross", k=32)
+    build_cell(tmp_path / "best")
+    entries = make_entries(load_cells(tmp_path))
+    found = [(it.first.recipe_name, it.first.k, it.first.method, [cell.seed for cell in it.cells]) for it in entries]
+    assert found == [
+        ("fast", 32, "adaptive", [0]),
+        ("best", 64, "adaptive", [0]),
+        ("fast", 64, "unicr", [0]),
+        ("fast", 64, "adaptive", [0, 1]),
+    ]
+    assert len(make_views(entries)) == 3
+    write_results(tmp_path, tmp_path)
+    assert (tmp_path / "figures" / "accuracy-by-k-fast-cifar_backgrounds-s0.5.svg").exists()
+    sources = json.loads((tmp_path / "manifest.json").read_text())
+    assert "headline/sweep.yaml" in json.dumps(sources)
+
+
+def test_a_seed_that_is_there_twice_is_named(tmp_path):
+    for sweep in ("headline", "seeds"):
+        build_cell(tmp_path / sweep)
+        name_sweep(tmp_path / sweep, "fast")
+    with pytest.raises(ReportError, match=r"headline/adaptive.* and seeds/adaptive.* are the same seed"):
+        make_entries(load_cells(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "alike"),
+    [
+        ({"train": {"epochs": 40}}, {"train": {"epochs": 34}}, False),
+        ({"start": None}, {"start": {"size": 32}}, False),
+        ({"train": {"epochs": 40}}, {"train": {"epochs": 40, "later": 1}}, True),
+        ({"certify": {"alpha": 0.05}, "classifier": {"sha256": "a"}}, {"classifier": {"sha256": "b"}}, True),
+    ],
+)
+def test_seeds_that_were_trained_differently_are_not_averaged(tmp_path, one, other, alike):
+    for sweep, seed, more in (("headline", 0, one), ("seeds", 1, other)):
+        path = build_cell(tmp_path / sweep, seed=seed)
+        name_sweep(tmp_path / sweep, "fast")
+        recipe = yaml.safe_load((path / "recipe.yaml").read_text())
+        (path / "recipe.yaml").write_text(yaml.safe_dump({**recipe, **more}))
+    if alike:
+        assert len(make_entries(load_cells(tmp_path))) == 1
+        return
+    with pytest.raises(ReportError, match="trained differently; give their sweep files different recipe_names"):
+        make_entries(load_cells(tmp_path))
+
+
+def test_the_draws_stand_beside_the_images(tmp_path):
+    build_cell(tmp_path / "fast")
+    build_cell(tmp_path / "fast", method="cohen", certified=False)
+    cohen, ours = make_entries(load_cells(tmp_path))
+    assert (ours.draws, cohen.draws) == ("2,000", None)

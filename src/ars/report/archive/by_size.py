@@ -34,7 +34,7 @@ class Trend:
 
 
 def make_trends(entries: Sequence[Entry]) -> list[Trend]:
-    """The trends of the entries of one sweep, benchmark and sigma, under Cohen et al.'s bound."""
+    """The trends of the entries of one recipe, benchmark and sigma, under Cohen et al.'s bound."""
     kind, sigma = entries[0].first.kind, entries[0].first.sigma
     sizes = sorted({entry.first.k for entry in entries})
     trends = []
@@ -65,7 +65,9 @@ def draw_by_size(entries: Sequence[Entry]) -> Picture:
         panel.set_xlabel("side of the image, k (pixels)")
         panel.set_ylabel("standard accuracy (%)")
         panel.set_title(f"{first.benchmark}, σ = {first.sigma:g}", loc="left", fontsize=11, fontweight="bold", pad=20)
-        about = f"recipe {first.sweep}" + ("; hollow: the paper, on other backgrounds" if _any_paper(trends) else "")
+        about = f"recipe {first.recipe_name}" + (
+            "; hollow: the paper, on other backgrounds" if _any_paper(trends) else ""
+        )
         panel.text(0, 1.025, about, transform=panel.transAxes, fontsize=9, color=MUTED)
         figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=9, handlelength=2.8)
         return Picture(figure)

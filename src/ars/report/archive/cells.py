@@ -15,6 +15,9 @@ from ars.report.results import Run, load_runs, read_mapping
 MAIN = "test"
 """The certification that the tables report, certify/test; others are further subsets of the test images."""
 
+SWEEP_FILE = "sweep.yaml"
+"""The sweep file, packed beside its cells."""
+
 LABEL = re.compile(r"-seed\d+-(.+)$")
 """What a cell's name ends with where its sweep file has several groups of the same methods."""
 
@@ -42,7 +45,11 @@ class Cell:
 
     path: Path
     sweep: str
-    """The sweep, with the label of the cell's group where it has one: another label is another recipe."""
+    """The sweep, with the label of the cell's group where it has one."""
+    recipe_name: str
+    """What the tables call its recipe: as the sweep file says, else the sweep; another label is another recipe."""
+    resolved: dict[str, Any]
+    """Its recipe, every value."""
     method: str
     sigma: float
     seed: int
@@ -87,7 +94,8 @@ class Cell:
         """The files that its numbers come from."""
         fixed = ("recipe.yaml", "benchmark.json", "environment.json", "timing.json", "vote.json")
         parts = (self.path / "certify" / name / file for name in self.runs for file in ("settings.json", PACKED))
-        return tuple(path for path in (*(self.path / name for name in fixed), *parts) if path.exists())
+        every = (*(self.path / name for name in fixed), *parts, self.path.parent / SWEEP_FILE)
+        return tuple(path for path in every if path.exists())
 
 
 def load_cells(root: Path) -> list[Cell]:
@@ -100,6 +108,9 @@ def load_cells(root: Path) -> list[Cell]:
 
 def _load_cell(path: Path) -> Cell:
     recipe = read_mapping(path / "recipe.yaml", yaml.safe_load)
+    named = path.parent / SWEEP_FILE
+    sweep = read_mapping(named, yaml.safe_load) if named.exists() else {}
+    labels = LABEL.findall(path.name)
     benchmark = read_mapping(path / "benchmark.json", json.loads)
     timing, environment = (_optional(path / name) or {} for name in ("timing.json", "environment.json"))
     vote = _optional(path / "vote.json")
@@ -109,7 +120,9 @@ def _load_cell(path: Path) -> Cell:
     try:
         return Cell(
             path=path,
-            sweep="+".join([path.parent.name, *LABEL.findall(path.name)]),
+            sweep="+".join([path.parent.name, *labels]),
+            recipe_name="+".join([str(sweep.get("recipe_name") or path.parent.name), *labels]),
+            resolved=recipe,
             method=str(recipe["method"]),
             sigma=float(recipe["sigma"]),
             seed=int(recipe["seed"]),

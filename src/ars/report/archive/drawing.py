@@ -32,14 +32,14 @@ def draw_all(views: Sequence[View]) -> Iterator[Drawn]:
 
 
 def at_one_sigma(views: Sequence[View]) -> list[tuple[View, ...]]:
-    """The views of each sweep and benchmark at each noise level, by k."""
+    """The views of each recipe and benchmark at each noise level, by k."""
     ordered = sorted(views, key=lambda view: (*_level(view), view.first.k))
     return [tuple(group) for _, group in groupby(ordered, key=_level)]
 
 
 def _across_sizes(views: tuple[View, ...]) -> Iterator[Drawn]:
     first = views[0].first
-    name = f"{first.sweep}-{first.kind}-s{first.sigma:g}.svg"
+    name = f"{first.recipe_name}-{first.kind}-s{first.sigma:g}.svg"
     entries: list[Entry] = [entry for view in views for entry in view.entries]
     if len(views) > 1 and any(entry.images for entry in entries):
         sources = tuple(path for view in views for path in view.sources)
@@ -51,8 +51,8 @@ def _across_sizes(views: tuple[View, ...]) -> Iterator[Drawn]:
 
 
 def _origin(view: View) -> str:
-    return f"recipe {view.first.sweep}" + (", not BG-20k" if view.first.inputs != view.first.title else "")
+    return f"recipe {view.first.recipe_name}" + (", not BG-20k" if view.first.inputs != view.first.title else "")
 
 
 def _level(view: View) -> tuple[str, str, float]:
-    return view.first.sweep, view.first.kind, view.first.sigma
+    return view.first.recipe_name, view.first.kind, view.first.sigma

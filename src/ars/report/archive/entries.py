@@ -3,19 +3,23 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 
 from ars.certification.bounds import Bound
 from ars.report.archive.cells import MAIN, Cell
+from ars.report.errors import ReportError
 from ars.report.groups import Group, make_group, make_sections, method_name, method_rank
 from ars.report.measures import Outcomes, Spread
 from ars.report.table import Block, certified_at, make_row, make_table
 
+NOT_OF_TRAINING = {"seed", "certify", "from_run", "sha256", "checkpoint_minutes", "pictures_every"}
+"""Keys in which the seeds of a row may differ: a classifier that was trained before has a seed of its own."""
+
 
 @dataclass(frozen=True)
 class Entry:
-    """The seeds of one method at one k and sigma of one sweep."""
+    """The seeds of one method at one k and sigma, trained by one recipe."""
 
     cells: tuple[Cell, ...]
 
@@ -87,6 +91,15 @@ class Entry:
         return None if group is None else min(len(run.records) for run in group.runs)
 
     @property
+    def draws(self) -> str | None:
+        """How many draws an image was certified with, and how they ended where not all were made."""
+        group = self.group()
+        if group is None:
+            return None
+        schedule = group.settings.schedule
+        return f"{schedule.n_max:,}" + ("" if schedule.mode == "fixed" else f" at most ({schedule.mode})")
+
+    @property
     def missing(self) -> int:
         """Images that are still to be certified, over all seeds."""
         group = self.group()
@@ -111,7 +124,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class View:
-    """All methods of one sweep at one k and sigma."""
+    """All methods at one k and sigma, trained by one recipe."""
 
     entries: tuple[Entry, ...]
 
@@ -123,7 +136,7 @@ class View:
     @property
     def name(self) -> str:
         """The view's name in files and links."""
-        return f"{self.first.sweep}-{self.first.kind}-k{self.first.k}-s{self.first.sigma:g}"
+        return f"{self.first.recipe_name}-{self.first.kind}-k{self.first.k}-s{self.first.sigma:g}"
 
     @property
     def sources(self) -> tuple[Path, ...]:
@@ -144,20 +157,37 @@ class View:
 
 
 def make_entries(cells: Iterable[Cell]) -> list[Entry]:
-    """Sort cells by benchmark, size, noise, sweep and method."""
+    """Sort cells by benchmark, size, noise, recipe and method; refuses to take different trainings together."""
     ordered = sorted(cells, key=lambda cell: (*_entry_key(cell), cell.seed))
-    return [Entry(tuple(group)) for _, group in groupby(ordered, key=_entry_key)]
+    entries = [Entry(tuple(group)) for _, group in groupby(ordered, key=_entry_key)]
+    for one, other in (pair for entry in entries for pair in pairwise(entry.cells)):
+        if one.seed == other.seed:
+            raise ReportError(f"{one.name} and {other.name} are the same seed; remove one of them")
+        if not _same_training(one.resolved, other.resolved):
+            raise ReportError(
+                f"{one.name} and {other.name} are called seeds of one recipe, {one.recipe_name}, but were trained "
+                "differently; give their sweep files different recipe_names and pack them again"
+            )
+    return entries
+
+
+def _same_training(one: object, other: object) -> bool:
+    """Whether two recipes train alike but for the seed; a key that only one has came with a later version."""
+    if not (isinstance(one, dict) and isinstance(other, dict)):
+        return one == other
+    shared = (one.keys() & other.keys()) - NOT_OF_TRAINING
+    return all(_same_training(one[key], other[key]) for key in shared)
 
 
 def make_views(entries: Sequence[Entry]) -> list[View]:
-    """The entries of each sweep and setting."""
-    ordered = sorted(entries, key=lambda entry: (entry.first.sweep, _entry_key(entry.first)))
+    """The entries of each recipe and setting."""
+    ordered = sorted(entries, key=lambda entry: (entry.first.recipe_name, _entry_key(entry.first)))
     return [View(tuple(group)) for _, group in groupby(ordered, key=lambda entry: _view_key(entry.first))]
 
 
 def _view_key(cell: Cell) -> tuple[object, ...]:
-    return cell.sweep, cell.kind, cell.k, cell.sigma
+    return cell.recipe_name, cell.kind, cell.k, cell.sigma
 
 
 def _entry_key(cell: Cell) -> tuple[object, ...]:
-    return cell.kind, cell.k, cell.sigma, cell.sweep, method_rank(cell.method)
+    return cell.kind, cell.k, cell.sigma, cell.recipe_name, method_rank(cell.method)

@@ -11,9 +11,9 @@ from ars.report.groups import method_name, method_rank
 KIND = "cifar_backgrounds"
 
 
-def at_a_glance(entries: Sequence[Entry], sweep: str) -> Sheet:
+def at_a_glance(entries: Sequence[Entry], recipe: str) -> Sheet:
     """Every cell: ours with one recipe / the paper's."""
-    mine = [entry for entry in entries if (entry.first.kind, entry.first.sweep) == (KIND, sweep)]
+    mine = [entry for entry in entries if (entry.first.kind, entry.first.recipe_name) == (KIND, recipe)]
     settings = published_settings(KIND, "main")
     methods = sorted({method for *_, method in settings}, key=method_rank)
     lines = [
@@ -21,10 +21,10 @@ def at_a_glance(entries: Sequence[Entry], sweep: str) -> Sheet:
         for k, sigma in sorted({(k, sigma) for k, sigma, _ in settings})
     ]
     columns = (*COLUMNS[:2], *(Column(method_name(method), method, number=False) for method in methods))
-    about = f"Each cell: ours / the paper's. Recipe: {sweep}; [table-1.md](table-1.md) has the recipe of every number."
+    about = f"Each cell: ours / the paper's. Recipe: {recipe}; [table-1.md](table-1.md) has the recipe of every number."
     return Sheet(
-        f"table-1-glance-{sweep}",
-        f"Table 1 at a glance: standard accuracy, ours with recipe {sweep} / the paper's",
+        f"table-1-glance-{recipe}",
+        f"Table 1 at a glance: standard accuracy, ours with recipe {recipe} / the paper's",
         columns,
         tuple(lines),
         notes(mine, "cohen", about, CONTRADICTION),

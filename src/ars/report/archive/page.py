@@ -33,7 +33,7 @@ class Shown:
 
 @dataclass(frozen=True)
 class Level:
-    """Accuracy against k of one sweep and benchmark at one noise level."""
+    """Accuracy against k of one recipe and benchmark at one noise level."""
 
     first: Cell
     chart: charts.Chart
@@ -70,7 +70,7 @@ def choices(views: Sequence[View]) -> list[tuple[str, str, list[tuple[str, str]]
     benchmarks = sorted({(cell.kind, cell.benchmark) for cell in first})
     return [
         ("benchmark", "Benchmark", benchmarks),
-        ("recipe", "Recipe", [(name, name) for name in sorted({cell.sweep for cell in first})]),
+        ("recipe", "Recipe", [(name, name) for name in sorted({cell.recipe_name for cell in first})]),
         ("k", "Side of the image, k", [(str(k), str(k)) for k in sorted({cell.k for cell in first})]),
         ("sigma", "Noise, σ", [(f"{s:g}", f"{s:g}") for s in sorted({cell.sigma for cell in first})]),
     ]
@@ -81,7 +81,7 @@ def headers(block: Block, *, paper: bool) -> list[str]:
     unit = unit_name(block.norm)
     certified = [f"≥ {radius:g}{unit}" for radius in block.radii]
     average = "average radius" + (f" ({unit})" if unit else "")
-    costs = ["vote, all test images", "s / image", "training min", "images"]
+    costs = ["vote, all test images", "s / image", "training min", "images", "draws"]
     return ["standard", *(["paper"] if paper else []), *certified, average, "abstained", *costs]
 
 
@@ -94,7 +94,7 @@ def cells(entry: Entry, block: Block, *, paper: bool) -> list[str]:
     average = radius_255(entry.average_radius(block.bound))
     abstained = percent(entry.abstentions(block.bound))
     costs = (scaled(entry.draw_seconds(), decimals=2), scaled(entry.train_minutes))
-    values = (*certified, average, abstained, vote, *costs, images_text(entry))
+    values = (*certified, average, abstained, vote, *costs, images_text(entry), entry.draws)
     standard, *others = (DASH if value is None else str(value) for value in values)
     published = [published_text(entry.first.kind, setting_of(entry)) or DASH] if paper else []
     return [standard, *published, *others]

@@ -36,7 +36,7 @@ def texts(setting: Setting) -> tuple[int, str, str]:
 
 
 def entries_of(entries: Sequence[Entry], kind: str, setting: Setting) -> list[Entry | None]:
-    """Ours at a setting, one a sweep; a single None where it was not run."""
+    """Ours at a setting, one a recipe; a single None where it was not run."""
     return [entry for entry in entries if entry.first.kind == kind and setting_of(entry) == setting] or [None]
 
 

@@ -165,11 +165,11 @@ def _origin(entry: Entry | None) -> list[str]:
     if entry is None:
         return ["", "", "", ""]
     seeds = " ".join(str(cell.seed) for cell in entry.cells)
-    return [seeds, entry.first.sweep, " ".join(cell.recipe for cell in entry.cells), entry.first.inputs]
+    return [seeds, entry.first.recipe_name, " ".join(cell.recipe for cell in entry.cells), entry.first.inputs]
 
 
 def _origin_links(entry: Entry | None) -> list[str]:
     if entry is None:
         return [DASH] * 3
     links = " ".join(f"[{cell.seed}](../{cell.recipe})" for cell in entry.cells)
-    return [entry.seeds, f"{entry.first.sweep}: {links}", entry.first.inputs]
+    return [entry.seeds, f"{entry.first.recipe_name}: {links}", entry.first.inputs]

@@ -51,6 +51,7 @@ def _against_paper(
         Column("ours" if published else "standard accuracy", "ours"),
         Column("ours − paper", "difference"),
         Column("images", "images", number=False),
+        Column("draws", "draws", number=False),
         Column("vote on the whole test set", "vote"),
     )
     more = ["The difference is to the main table where it has the setting, else to the appendix."] if published else []
@@ -71,6 +72,7 @@ def _line(kind: str, setting: Setting, entry: Entry | None, bound: Bound) -> Lin
         percent(ours),
         difference(ours, paper.mean if paper else None),
         images_text(entry),
+        entry.draws if entry else None,
         percent(entry.votes) if entry else None,
     )
     return Line((*texts(setting), *values), entry)

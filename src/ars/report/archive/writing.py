@@ -64,10 +64,10 @@ def make_sheets(entries: Sequence[Entry]) -> list[Sheet]:
     """Every table that has a number of ours to show, those under our class bounds last."""
     kinds = list(dict.fromkeys(entry.first.kind for entry in entries))
     on_backgrounds = [entry for entry in entries if entry.first.kind == "cifar_backgrounds"]
-    sweeps = sorted({entry.first.sweep for entry in on_backgrounds})
+    recipes = sorted({entry.first.recipe_name for entry in on_backgrounds})
     sheets = [
         what_was_run(entries),
-        *(at_a_glance(entries, sweep) for sweep in sweeps),
+        *(at_a_glance(entries, recipe) for recipe in recipes),
         *_bounded(entries, kinds, "cohen"),
         *(plain_votes(entries, kind) for kind in kinds),
         subset_sizes(entries),
