@@ -13,7 +13,7 @@ from ars.experiments.run import load_run, train_run
 from ars.experiments.starting import epochs_in_all, start_of
 from ars.training.checkpoint import load_tensors
 from ars.training.loop import Interrupted
-from ars.training.settings import MaskPrior
+from ars.training.settings import MaskPrior, Optimizer
 
 from .conftest import CPU, TINY
 
@@ -97,6 +97,27 @@ def test_an_interrupted_start_ends_in_the_same_weights(recipe, tmp_path, steps):
     assert train_run(recipe, tmp_path / "run", device=CPU)
     one, two = (load_tensors(tmp_path / name / "model.safetensors")[0] for name in ("whole", "run"))
     assert all(torch.equal(one[name], two[name]) for name in one)
+
+
+def test_runs_that_begin_alike_share_their_start(recipe, tmp_path):
+    starts, seen = tmp_path / "runs", []
+    train = dataclasses.replace(recipe.train, mask=Optimizer(lr=0.5), mask_prior=MaskPrior(0.1))
+    cells = {
+        "ars": dataclasses.replace(recipe, share=0.3, train=train),
+        "cohen": dataclasses.replace(recipe, method="cohen"),
+        "other": dataclasses.replace(recipe, method="cohen", sigma=0.3),
+    }
+    for name, cell in cells.items():
+        epochs = []
+        assert train_run(cell, starts / name, device=CPU, report_start=epochs.append, starts=starts)
+        seen.append(len(epochs))
+    assert seen == [3, 0, 3]
+    assert len(list(starts.glob("start-k8-s0.75-seed0-*"))) == len(list(starts.glob("start-k8-s0.3-seed0-*"))) == 1
+    alone = tmp_path / "alone"
+    assert train_run(cells["cohen"], alone, device=CPU)
+    one, two = (load_tensors(folder / "model.safetensors")[0] for folder in (alone, starts / "cohen"))
+    assert all(torch.equal(one[name], two[name]) for name in one)
+    assert not (starts / "cohen" / "start").exists()
 
 
 def test_images_that_are_no_larger_leave_the_start_out(recipe):

@@ -128,7 +128,7 @@ def make_cell(cell: Cell, folder: Path, device_name: str, budget: Budget, times:
     from ars.experiments.weights import round_weights
 
     if left.train:
-        train_with_progress(cell.recipe, folder, device_name, enough=budget.watch())
+        train_with_progress(cell.recipe, folder, device_name, enough=budget.watch(), starts=folder.parent)
     if left.rounding:
         round_weights(folder / MODEL)
     settings = cell_settings(cell, folder)

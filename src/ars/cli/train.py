@@ -94,7 +94,12 @@ def usual_folder(stem: str, recipe: Recipe) -> Path:
 
 
 def train_with_progress(
-    recipe: Recipe, folder: Path, device_name: str, *, enough: Callable[[], bool] = lambda: False
+    recipe: Recipe,
+    folder: Path,
+    device_name: str,
+    *,
+    enough: Callable[[], bool] = lambda: False,
+    starts: Path | None = None,
 ) -> None:
     """Train with a live view; of several processes, the first shows it. enough is asked for as Ctrl-C is."""
     from ars.experiments.device import choose_device
@@ -122,6 +127,7 @@ def train_with_progress(
                 report_start=lambda at: show.say(f"start, {describe_epoch(at)}"),
                 watch=show.watch,
                 stop=lambda: stop() or enough(),
+                starts=starts,
                 ranks=ranks,
             )
         except Interrupted:

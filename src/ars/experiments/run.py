@@ -24,7 +24,7 @@ from ars.experiments.files import BENCHMARK, ENVIRONMENT, MODEL, RECIPE, START
 from ars.experiments.importing import check_fit
 from ars.experiments.pictures import draw_epoch
 from ars.experiments.recipe import Recipe, RecipeError, read_recipe
-from ars.experiments.starting import start_of
+from ars.experiments.starting import shared_folder, start_of
 from ars.experiments.timing import train_seconds, write_train_seconds
 from ars.methods.adaptive import settled
 from ars.smoothing import SmoothedClassifier
@@ -44,13 +44,14 @@ def train_run(
     report_start: Callable[[Progress], None] = lambda progress: None,
     watch: Callable[[Standing], None] = lambda standing: None,
     stop: Callable[[], bool] = lambda: False,
+    starts: Path | None = None,
     ranks: Ranks | None = None,
 ) -> bool:
     """Train the recipe into the folder, or go on there; False where that was done already.
 
     Whatever the recipe asks for in vain is refused before anything is written. A recipe with a start trains it first,
-    into a run folder within this one; report_start hears of its epochs. Several processes that train together see the
-    same folder, of which only the first writes.
+    into a run folder within this one or, for runs that begin alike, within starts; report_start hears of its epochs.
+    Several processes that train together see the same folder, of which only the first writes.
     """
     ranks = ranks or Ranks()
     ranks.check(recipe.train)
@@ -67,13 +68,15 @@ def train_run(
         freeze_classifier(model)
     name = recipe.classifier.factory or f"the model ({recipe.method})"
     check_fit(name, model, benchmark, device, split="validation", trains=True)
-    start = start_of(recipe)
+    start, start_seconds = start_of(recipe), 0.0
     if start is not None:
         build_benchmark(start, device)  # its images can be had
         if ranks.first:
             _claim(folder, recipe)
-        train_run(start, folder / START, device=device, report=report_start, watch=watch, stop=stop, ranks=ranks)
-        take_classifier(model, folder / START / MODEL, of_model=True)
+        begun = folder / START if starts is None else shared_folder(starts, start)
+        train_run(start, begun, device=device, report=report_start, watch=watch, stop=stop, ranks=ranks)
+        take_classifier(model, begun / MODEL, of_model=True)
+        start_seconds = train_seconds(begun) or 0.0
     trainer = Trainer(
         model,
         benchmark,
@@ -100,8 +103,7 @@ def train_run(
 
     trainer.run(report=after_epoch, watch=watch, stop=stop)
     if ranks.first:
-        seconds = trainer.seconds + (train_seconds(folder / START) or 0.0)
-        write_train_seconds(folder, seconds)
+        write_train_seconds(folder, trainer.seconds + start_seconds)
         save_tensors(folder / MODEL, model.state_dict(), {"identity": recipe.identity})
         (folder / CHECKPOINT).unlink(missing_ok=True)
         (folder / START / MODEL).unlink(missing_ok=True)

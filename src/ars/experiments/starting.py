@@ -5,9 +5,11 @@ that were learned on the object alone find it at once, and smaller images take l
 """
 
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
-from ars.experiments.recipe import Recipe
-from ars.training.settings import MaskPrior
+from ars.experiments.recipe import Mask, Recipe
+from ars.training.settings import TrainSettings
 
 
 def start_of(recipe: Recipe) -> Recipe | None:
@@ -15,9 +17,22 @@ def start_of(recipe: Recipe) -> Recipe | None:
     start = recipe.start
     if start is None or recipe.data.options["size"] <= start.size:
         return None
-    train = replace(recipe.train, epochs=start.epochs, mask_only_epochs=0, mask_prior=MaskPrior())
+    usual = TrainSettings()  # nothing of a mask's: all methods have the same start
+    without_mask: dict[str, Any] = {
+        "mask": usual.mask,
+        "mask_schedule": None,
+        "mask_only_epochs": 0,
+        "mask_prior": usual.mask_prior,
+    }
+    train = replace(recipe.train, epochs=start.epochs, **without_mask)
     data = replace(recipe.data, size=start.size)
-    return replace(recipe, method="cohen", share=0.5, beta=None, data=data, train=train, start=None)
+    return replace(recipe, method="cohen", share=0.5, beta=None, mask=Mask(), data=data, train=train, start=None)
+
+
+def shared_folder(starts: Path, start: Recipe) -> Path:
+    """Where runs that begin alike find their start."""
+    size = start.data.options["size"]
+    return starts / f"start-k{size}-s{start.sigma:g}-seed{start.seed}-{start.identity[:8]}"
 
 
 def epochs_in_all(recipe: Recipe) -> float:
