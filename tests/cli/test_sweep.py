@@ -71,6 +71,7 @@ def vote(run):
 def test_a_sweep_makes_every_cell_and_skips_what_is_done(written, undisturbed, capsys):
     assert sorted(path.name for path in undisturbed.glob("[!.]*")) == CELLS
     assert [path.parent.name for path in undisturbed.glob("*/masks.npz")] == CELLS[1:]
+    assert [path.parent.name for path in undisturbed.glob("*/pipeline.svg")] == CELLS[1:]
     assert (vote(undisturbed / CELLS[0])["images"], vote(undisturbed / CELLS[0])["draws"]) == (300, 10)
     assert vote(undisturbed / CELLS[1]) == {}
     before = {path: path.stat().st_mtime_ns for path in undisturbed.rglob("*")}

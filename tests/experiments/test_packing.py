@@ -67,6 +67,17 @@ def test_packing_twice_gives_the_same_bytes(runs, tmp_path, monkeypatch):
     assert "model.safetensors" not in contents(tmp_path / "one")
 
 
+def test_images_are_packed_only_where_they_may_be_shown(runs, tmp_path):
+    """The embedded benchmark's; the run has stages of three images."""
+    assert (runs / "run/certify/test/stages.npz").exists()
+    other = dataclasses.replace(TINY, data=Data("cifar_backgrounds", size=32))
+    for name, recipe, shown in (("digits", TINY, True), ("cifar", other, False)):
+        pack_cell(cell(recipe=recipe, keep_weights=True), runs / "run", tmp_path / name)
+        assert ("certify/test/stages.npz" in contents(tmp_path / name)) == shown
+    pack_cell(cell(), runs / "run", tmp_path / "digits")
+    assert "certify/test/stages.npz" not in contents(tmp_path / "digits")
+
+
 def test_unfinished_cells_are_left_out_and_named(runs, tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text("recipe: base.yaml\n")

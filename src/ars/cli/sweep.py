@@ -17,7 +17,7 @@ from ars.experiments.budget import Budget
 from ars.experiments.files import MODEL
 from ars.experiments.sweep import Cell, Sweep, read_sweep
 from ars.experiments.sweep_plan import Plan, Row, make_plan
-from ars.experiments.sweep_state import cell_settings, what_is_left
+from ars.experiments.sweep_state import NAME, cell_settings, what_is_left
 from ars.experiments.sweep_times import Times
 from ars.experiments.world import one_process
 
@@ -124,7 +124,7 @@ def make_cell(cell: Cell, folder: Path, device_name: str, budget: Budget, times:
     """Do what is left of a cell, step by step."""
     left = what_is_left(cell, folder)
     from ars.experiments.device import choose_device
-    from ars.experiments.masks import save_average_masks
+    from ars.experiments.masks import draw_pipeline_of, save_average_masks
     from ars.experiments.weights import round_weights
 
     if left.train:
@@ -139,4 +139,6 @@ def make_cell(cell: Cell, folder: Path, device_name: str, budget: Budget, times:
         enough = budget.watch()
         print(sentence(vote_with_progress(folder, settings, device_name, draws=cell.vote, enough=enough)), flush=True)
     if left.masks:
-        save_average_masks(folder, settings, device=choose_device(device_name))
+        device = choose_device(device_name)
+        draw_pipeline_of(folder, settings, name=NAME, device=device)
+        save_average_masks(folder, settings, device=device)

@@ -1,4 +1,4 @@
-"""The masks of a few test images, small enough to keep beside the records: never a pixel of the images themselves."""
+"""What the masks make of a few test images: masks alone, to keep beside the records, and whole draws taken apart."""
 
 import io
 from pathlib import Path
@@ -8,9 +8,10 @@ import torch
 
 from ars.certification.shards import Layout
 from ars.certification.writing import write_whole
-from ars.experiments.files import MASKS
+from ars.experiments.files import MASKS, PIPELINE
 from ars.experiments.recipe import CertifySettings
 from ars.experiments.run import load_run
+from ars.experiments.stages import save_stages
 
 IMAGES, DRAWS = 8, 16
 
@@ -20,7 +21,7 @@ def save_average_masks(folder: Path, settings: CertifySettings, *, device: torch
     """Save masks.npz of a run: for the first certified images, the last step's mask averaged over draws.
 
     masks [n, k, k] are bytes, 255 where a pixel is kept; indices [n] are those of the test images, box [n, 4] the top,
-    left, height and width of the object, where the benchmark knows.
+    left, height and width of the object, where the benchmark knows. No pixel of the images themselves is in it.
     """
     _, benchmark, model = load_run(folder, device)
     indices = list(Layout(settings.examples, settings.every).indices[:IMAGES])
@@ -35,3 +36,13 @@ def save_average_masks(folder: Path, settings: CertifySettings, *, device: torch
     content = io.BytesIO()
     np.savez_compressed(content, allow_pickle=False, **arrays)
     write_whole(folder / MASKS, content.getvalue())
+
+
+def draw_pipeline_of(folder: Path, settings: CertifySettings, *, name: str, device: torch.device) -> None:
+    """Write pipeline.svg of a run: one draw of the first certified images, taken apart, with what was certified."""
+    save_stages(folder, settings, device=device, name=name, images=IMAGES)
+    from ars.report.pipeline import draw_pipeline, load_stages
+    from ars.report.results import load_runs
+
+    [run] = load_runs([folder], name=name, partial=True)
+    write_whole(folder / PIPELINE, draw_pipeline(run, load_stages(run)).svg)

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from ars.certification.shards import SETTINGS, merge
 from ars.certification.writing import write_whole
 from ars.experiments.beginning import records_folder
-from ars.experiments.files import BENCHMARK, ENVIRONMENT, LOG, MASKS, MODEL, RECIPE, TIMING, VOTE
+from ars.experiments.files import BENCHMARK, ENVIRONMENT, LOG, MASKS, MODEL, RECIPE, STAGES, TIMING, VOTE
 from ars.experiments.recipe import MASKED, Recipe, read_recipe
 from ars.experiments.sweep import Cell, Sweep
 from ars.experiments.sweep_plan import make_plan
@@ -21,6 +21,8 @@ from ars.experiments.tally import read_tally
 from ars.experiments.timing import train_seconds
 
 RECORDS = "records.jsonl.gz"
+MAY_BE_SHOWN = ("digits",)
+"""Kinds of data whose images may lie in a repository."""
 
 
 def pack_sweep(
@@ -53,6 +55,9 @@ def pack_cell(cell: Cell, run: Path, target: Path) -> int:
     lines = "".join(record.to_json() + "\n" for record in records)
     content[f"certify/{NAME}/{SETTINGS}"] = (records_folder(run, NAME) / SETTINGS).read_bytes()
     content[f"certify/{NAME}/{RECORDS}"] = gzip.compress(lines.encode(), mtime=0)
+    stages = records_folder(run, NAME) / STAGES
+    if cell.keep_weights and cell.recipe.data.kind in MAY_BE_SHOWN and stages.exists():
+        content[f"certify/{NAME}/{STAGES}"] = stages.read_bytes()
     timing = {"certify_seconds": round(sum(record.seconds for record in records), 1)}
     if (seconds := train_seconds(run)) is not None:
         timing["train_seconds"] = seconds
@@ -67,7 +72,7 @@ def pack_cell(cell: Cell, run: Path, target: Path) -> int:
         content[MODEL] = packed_weights(run / MODEL)
     for name, data in content.items():
         write_whole(target / name, data)
-    for name in {LOG, MASKS, MODEL, VOTE} - content.keys():  # of an earlier packing
+    for name in {LOG, MASKS, MODEL, VOTE, f"certify/{NAME}/{STAGES}"} - content.keys():  # of an earlier packing
         (target / name).unlink(missing_ok=True)
     return sum((target / name).stat().st_size for name in content)
 

@@ -12,6 +12,7 @@ from torch.nn.functional import interpolate
 
 from ars.certification.shards import Layout
 from ars.experiments.beginning import records_folder
+from ars.experiments.files import STAGES
 from ars.experiments.given import Source
 from ars.experiments.recipe import CertifySettings
 from ars.experiments.run import load_run
@@ -35,7 +36,7 @@ def save_stages(
     indices = list(Layout(settings.examples, settings.every).indices[:images])
     x, labels = (part.to(device) for part in benchmark.examples("test", indices))
     arrays = {"index": np.array(indices), "truth": labels.cpu().numpy(), **take_apart(model, x, seed=settings.seed)}
-    path = records_folder(folder, name) / "stages.npz"
+    path = records_folder(folder, name) / STAGES
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(".part.npz")
     np.savez_compressed(temporary, allow_pickle=False, **arrays)

@@ -6,9 +6,11 @@ from itertools import groupby
 from pathlib import Path
 
 from ars.report.archive.by_size import draw_by_size
+from ars.report.archive.cells import MAIN
 from ars.report.archive.entries import Entry, View
 from ars.report.archive.masks import draw_masks, load_masks
 from ars.report.curves import draw_curves
+from ars.report.pipeline import draw_pipeline, load_stages
 
 
 @dataclass(frozen=True)
@@ -21,14 +23,24 @@ class Drawn:
 
 
 def draw_all(views: Sequence[View]) -> Iterator[Drawn]:
-    """Curves of every setting and bound, accuracy against k of every noise level, masks of every noise level."""
+    """Curves of every setting and bound, one draw taken apart, accuracy against k and masks of every noise level."""
     for view in views:
         for block in view.blocks:
             suffix = "" if block.headline else "-class-bounds"
             picture = draw_curves([[block]], origin=_origin(view))
             yield Drawn(f"curves-{view.name}{suffix}.svg", picture.svg, view.sources)
+        yield from _pipeline(view)
     for levels in at_one_sigma(views):
         yield from _across_sizes(levels)
+
+
+def _pipeline(view: View) -> Iterator[Drawn]:
+    """One draw taken apart, where it was packed: the images of most benchmarks may not be shown."""
+    cell = view.masked
+    run = cell.runs.get(MAIN) if cell else None
+    if cell and run and run.stages:
+        picture = draw_pipeline(run, load_stages(run))
+        yield Drawn(f"pipeline-{view.name}.svg", picture.svg, (*cell.sources, run.stages))
 
 
 def at_one_sigma(views: Sequence[View]) -> list[tuple[View, ...]]:
