@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from ars.certification.sampling import BLOCK, autocast, block_seed, count_votes, local_votes
-from ars.smoothing import Gaussian, SmoothedClassifier, compose, last, minimum_variance
+from ars.smoothing import Gaussian, MaskedGaussian, SmoothedClassifier, compose, last, minimum_variance
 
 seeds = st.integers(0, 2**63)
 
@@ -234,6 +234,25 @@ def test_images_with_a_model_each_share_their_batches(images, batch_size, precis
     assert (together == alone).all()
     assert len({*map(tuple, alone.tolist())}) == 3  # the noise levels make a difference
     assert len(calls) - before == {100: 9, 300: 3, None: 1}[batch_size]
+
+
+def test_a_mask_of_an_images_own_model_is_in_eval_mode_too(images):
+    class Mask(nn.Module):
+        seen = ()
+
+        def forward(self, x):
+            self.seen = (*self.seen, self.training)
+            return torch.full_like(x[:, :1], 0.5)
+
+    network = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    masks = [Mask() for _ in range(3)]
+    models = [
+        SmoothedClassifier(compose(Gaussian(0.7), MaskedGaussian(0.7, mask)), minimum_variance, network).train()
+        for mask in masks
+    ]
+    local_votes(models, images, [0, 1, 2], n=100, stage="estimate", seed=0)
+    assert [mask.seen for mask in masks] == [(False,)] * 3
+    assert all(module.training for model in models for module in model.modules())
 
 
 def test_models_that_share_nothing_are_counted_one_by_one(images):

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ars.certification.engine import prepared
 from ars.certification.memory import BLOCK, suitable_batch
@@ -88,7 +88,7 @@ def count_votes(
     # on a CPU nothing waits, and a bad mask had better stop the first batch
     checks = nullcontext() if images.device.type == "cpu" else masks_checked_at_the_end()
     engine = nullcontext() if precision == "float32" else prepared(model, images)
-    with evaluating(model), checks, autocast(images.device, precision), engine:
+    with evaluating(model, *(mechanisms or ())), checks, autocast(images.device, precision), engine:
         while done < len(images) * blocks:
             # of each block: the image's position, and how many blocks of it come before
             group = [divmod(block, blocks) for block in range(done, min(done + size, len(images) * blocks))]
@@ -137,10 +137,11 @@ _FITTED: WeakKeyDictionary[SmoothedClassifier, int] = WeakKeyDictionary()
 
 
 @contextmanager
-def evaluating(model: SmoothedClassifier) -> Iterator[None]:
+def evaluating(*parts: nn.Module) -> Iterator[None]:
     """Every module in eval mode, and back to its own mode afterwards: a frozen part may be in eval mode already."""
-    flags = [(module, module.training) for module in model.modules()]
-    model.eval()
+    flags = [(module, module.training) for part in parts for module in part.modules()]
+    for part in parts:
+        part.eval()
     try:
         yield
     finally:
