@@ -164,6 +164,7 @@ def test_a_seed_that_is_there_twice_is_named(tmp_path):
     [
         ({"train": {"epochs": 40}}, {"train": {"epochs": 34}}, False),
         ({"start": None}, {"start": {"size": 32}}, False),
+        ({"data": {"kind": "digits", "seed": 0}}, {"data": {"kind": "digits", "seed": 1}}, False),  # other test inputs
         ({"train": {"epochs": 40}}, {"train": {"epochs": 40, "later": 1}}, True),
         ({"certify": {"alpha": 0.05}, "classifier": {"sha256": "a"}}, {"classifier": {"sha256": "b"}}, True),
     ],
@@ -178,6 +179,16 @@ def test_seeds_that_were_trained_differently_are_not_averaged(tmp_path, one, oth
         assert len(make_entries(load_cells(tmp_path))) == 1
         return
     with pytest.raises(ReportError, match="trained differently; give their sweep files different recipe_names"):
+        make_entries(load_cells(tmp_path))
+
+
+def test_all_seeds_are_compared_and_not_only_neighbours(tmp_path):
+    """The one in the middle is of a version that did not have the key yet."""
+    for seed, more in enumerate(({"train": {"epochs": 40}}, {}, {"train": {"epochs": 34}})):
+        path = build_cell(tmp_path / "fast", seed=seed)
+        recipe = yaml.safe_load((path / "recipe.yaml").read_text())
+        (path / "recipe.yaml").write_text(yaml.safe_dump({**recipe, **more}))
+    with pytest.raises(ReportError, match=r"seed0 and fast/.*seed2 .* trained differently"):
         make_entries(load_cells(tmp_path))
 
 

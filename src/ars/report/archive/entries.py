@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby, pairwise
+from itertools import combinations, groupby
 from pathlib import Path
 
 from ars.certification.bounds import Bound
@@ -13,7 +13,9 @@ from ars.report.groups import Group, make_group, make_sections, method_name, met
 from ars.report.measures import Outcomes, Spread
 from ars.report.table import Block, certified_at, make_row, make_table
 
-NOT_OF_TRAINING = {"seed", "certify", "from_run", "sha256", "checkpoint_minutes", "pictures_every"}
+NOT_OF_TRAINING = {
+    "seed", "certify", "classifier.from_run", "classifier.sha256", "train.checkpoint_minutes", "train.pictures_every"
+}  # fmt: skip
 """Keys in which the seeds of a row may differ: a classifier that was trained before has a seed of its own."""
 
 
@@ -160,7 +162,7 @@ def make_entries(cells: Iterable[Cell]) -> list[Entry]:
     """Sort cells by benchmark, size, noise, recipe and method; refuses to take different trainings together."""
     ordered = sorted(cells, key=lambda cell: (*_entry_key(cell), cell.seed))
     entries = [Entry(tuple(group)) for _, group in groupby(ordered, key=_entry_key)]
-    for one, other in (pair for entry in entries for pair in pairwise(entry.cells)):
+    for one, other in (pair for entry in entries for pair in combinations(entry.cells, 2)):
         if one.seed == other.seed:
             raise ReportError(f"{one.name} and {other.name} are the same seed; remove one of them")
         if not _same_training(one.resolved, other.resolved):
@@ -171,12 +173,14 @@ def make_entries(cells: Iterable[Cell]) -> list[Entry]:
     return entries
 
 
-def _same_training(one: object, other: object) -> bool:
+def _same_training(one: object, other: object, name: str = "") -> bool:
     """Whether two recipes train alike but for the seed; a key that only one has came with a later version."""
+    if name in NOT_OF_TRAINING:
+        return True
     if not (isinstance(one, dict) and isinstance(other, dict)):
         return one == other
-    shared = (one.keys() & other.keys()) - NOT_OF_TRAINING
-    return all(_same_training(one[key], other[key]) for key in shared)
+    shared = one.keys() & other.keys()
+    return all(_same_training(one[key], other[key], f"{name}.{key}".lstrip(".")) for key in shared)
 
 
 def make_views(entries: Sequence[Entry]) -> list[View]:
