@@ -9,6 +9,7 @@ import pytest
 from ars.data.settings import Data
 from ars.experiments.masks import save_average_masks
 from ars.experiments.recipe import Start
+from ars.experiments.starting import shared_folder, start_of
 from ars.experiments.sweep import Cell, Rough, Sweep
 from ars.experiments.sweep_plan import make_plan
 from ars.experiments.sweep_state import Left, what_is_left
@@ -119,9 +120,10 @@ def test_times_come_from_finished_cells_first():
     assert times.of(sized(64, "unicr"), "vote") is None
     assert times.of(sized(64, "adaptive"), "epoch") is None
     left = Left(train=True, epochs=3, rounding=True, images=6, vote=True, masks=True)
-    assert times.estimate(sized(64), left) == pytest.approx(3 * 5 + 6 * 0.6 + 15)
-    assert times.estimate(sized(64, "unicr"), left) is None
-    assert times.estimate(sized(64, "unicr"), dataclasses.replace(left, images=0, vote=False)) == 84.0
+    assert times.estimate(sized(64), left, with_start=False) == pytest.approx(3 * 5 + 6 * 0.6 + 15)
+    assert times.estimate(sized(64, "unicr"), left, with_start=False) is None
+    trained_only = dataclasses.replace(left, images=0, vote=False)
+    assert times.estimate(sized(64, "unicr"), trained_only, with_start=False) == 84.0
 
 
 def test_a_plan_learns_from_a_finished_cell_and_names_a_spoilt_one(run, tmp_path):
@@ -141,12 +143,17 @@ def test_a_plan_learns_from_a_finished_cell_and_names_a_spoilt_one(run, tmp_path
     assert (plan.left, plan.seconds) == (2, None)
 
 
-def test_a_start_counts_until_the_training_is_under_way():
-    data = Data("cifar_backgrounds", size=64)
-    started = dataclasses.replace(
-        sized(64), recipe=dataclasses.replace(sized(64).recipe, data=data, start=Start(32, 8))
-    )
-    times = Times([], [Figure("cohen", 64, 5.0, 0.0, 0.0)])
-    whole, half = (Left(True, epochs, False, 0, False, False) for epochs in (10, 5))
-    assert times.estimate(started, whole) == 5.0 * (10 + 8 / 4)
-    assert times.estimate(started, half) == 25.0
+def test_a_start_counts_once_and_until_it_is_there(tmp_path):
+    def started(name, method, sigma=0.5):
+        data, start = Data("cifar_backgrounds", size=64), Start(32, 8)
+        recipe = dataclasses.replace(sized(64, method).recipe, sigma=sigma, data=data, start=start)
+        return dataclasses.replace(sized(64, method), name=name, recipe=recipe, vote=0)
+
+    cells = (started("one", "cohen"), started("alike", "unicr"), started("other", "cohen", sigma=1.0))
+    rough = (Rough(("cohen", "unicr"), k=64, epoch=5.0, image=0.0),)
+    sweep = Sweep("s", tmp_path / "s.yaml", cells, rough)
+    assert [row.seconds for row in make_plan(sweep, tmp_path).rows] == [60.0, 50.0, 60.0]
+    shared = shared_folder(tmp_path, start_of(cells[0].recipe))
+    shared.mkdir()
+    (shared / "model.safetensors").touch()
+    assert [row.seconds for row in make_plan(sweep, tmp_path).rows] == [50.0, 50.0, 60.0]

@@ -1,8 +1,11 @@
 """What is left of a sweep and how long it may take; loads no torch."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ars.experiments.files import MODEL
+from ars.experiments.starting import shared_folder, start_of
 from ars.experiments.sweep import Cell, Sweep
 from ars.experiments.sweep_state import Left, what_is_left
 from ars.experiments.sweep_times import Times, recorded_figure, rough_figures
@@ -47,8 +50,22 @@ def make_plan(sweep: Sweep, runs: Path) -> Plan:
     found = [(cell, *_look(cell, runs / cell.name)) for cell in sweep.cells]
     recorded = [recorded_figure(cell, runs / cell.name) for cell, left, _ in found if left is not None and left.done]
     times = Times(recorded, rough_figures(sweep.rough))
-    rows = [Row(cell, left, problem, times.estimate(cell, left) if left else None) for cell, left, problem in found]
+    needed = _starts_needed(found, runs)
+    rows = (
+        Row(cell, left, problem, times.estimate(cell, left, with_start=cell.name in needed) if left else None)
+        for cell, left, problem in found
+    )
     return Plan(tuple(rows), times)
+
+
+def _starts_needed(found: Sequence[tuple[Cell, Left | None, str]], runs: Path) -> set[str]:
+    """The cells that train a start, by name: the first of those that share one which is not there yet."""
+    first: dict[Path, str] = {}
+    for cell, left, _ in found:
+        start = start_of(cell.recipe)
+        if start is not None and left is not None and left.epochs == cell.recipe.train.epochs:
+            first.setdefault(shared_folder(runs, start), cell.name)
+    return {name for folder, name in first.items() if not (folder / MODEL).exists()}
 
 
 def _look(cell: Cell, folder: Path) -> tuple[Left | None, str]:

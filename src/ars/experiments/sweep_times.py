@@ -47,10 +47,10 @@ class Times:
         recorded = _seconds(cell, what, alike)
         return _seconds(cell, what, self.rough) if recorded is None else recorded
 
-    def estimate(self, cell: Cell, left: Left) -> float | None:
+    def estimate(self, cell: Cell, left: Left, *, with_start: bool) -> float | None:
         """Seconds that the rest of a cell may take; None where a figure is missing."""
         counts: dict[What, float] = {"epoch": left.epochs, "image": left.images, "vote": int(left.vote)}
-        if left.epochs == cell.recipe.train.epochs:
+        if with_start:
             counts["epoch"] = epochs_in_all(cell.recipe)
         parts = [(count, self.of(cell, what)) for what, count in counts.items() if count]
         known = [count * seconds for count, seconds in parts if seconds is not None]
