@@ -31,8 +31,11 @@ def what_was_run(entries: Sequence[Entry]) -> Sheet:
         Column("device", "device", number=False),
         Column("torch", "torch", number=False),
     )
-    about = "A cell is one training: a method, k, σ and seed. Minutes are summed over the cells, as timed."
-    return Sheet("runs", "What was run, on what, and how long it took", columns, tuple(lines), (about,), tuple(cells))
+    notes = (
+        "A cell is one training: a method, k, σ and seed. Minutes are summed over the cells, as timed.",
+        "A start that several cells share, where a recipe has one, counts in the training of each of them.",
+    )
+    return Sheet("runs", "What was run, on what, and how long it took", columns, tuple(lines), notes, tuple(cells))
 
 
 def _line(cells: tuple[Cell, ...]) -> Line:
