@@ -57,8 +57,8 @@ def test_the_classifier_begins_as_its_start_ended(recipe, tmp_path, monkeypatch,
 
     monkeypatch.setattr(module, "save_tensors", save)
     chosen = dataclasses.replace(recipe, method=method)
-    assert train_run(chosen, tmp_path / "run", device=CPU, report_start=starts.append)
-    assert [(at.epoch, at.epochs) for at in starts] == [(1, 3), (2, 3), (3, 3)]
+    assert train_run(chosen, tmp_path / "run", device=CPU, report_start=lambda *news: starts.append(news))
+    assert [(it.data.size, at.epoch, at.epochs) for it, at in starts] == [(8, 1, 3), (8, 2, 3), (8, 3, 3)]
     (path, start), _ = kept
     assert path == tmp_path / "run" / "start" / "model.safetensors"
     assert seen[1].keys() == {name.removeprefix("classifier.") for name in start if name.startswith("classifier.")}
@@ -108,10 +108,9 @@ def test_runs_that_begin_alike_share_their_start(recipe, tmp_path):
         "other": dataclasses.replace(recipe, method="cohen", sigma=0.3),
     }
     for name, cell in cells.items():
-        epochs = []
-        assert train_run(cell, starts / name, device=CPU, report_start=epochs.append, starts=starts)
-        seen.append(len(epochs))
-    assert seen == [3, 0, 3]
+        heard = {"report_start": lambda *news, name=name: seen.append(name)}
+        assert train_run(cell, starts / name, device=CPU, starts=starts, **heard)
+    assert seen == ["ars"] * 3 + ["other"] * 3
     assert len(list(starts.glob("start-k8-s0.75-seed0-*"))) == len(list(starts.glob("start-k8-s0.3-seed0-*"))) == 1
     alone = tmp_path / "alone"
     assert train_run(cells["cohen"], alone, device=CPU)
@@ -138,16 +137,92 @@ def test_another_start_is_another_run(recipe):
     assert recipe.identity != dataclasses.replace(recipe, start=Start(8, 4)).identity
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"classifier": Classifier(from_run="there")}, "needs no start"),
-        ({"data": Data(passes=1)}, "data.kind digits does not have"),
-    ],
-)
-def test_a_start_that_makes_no_sense_is_refused(recipe, changes, words):
-    with pytest.raises(ValueError, match=words):
-        dataclasses.replace(recipe, **changes)
+def test_a_start_that_makes_no_sense_is_refused(recipe):
+    with pytest.raises(ValueError, match=r"data\.kind digits does not have"):
+        dataclasses.replace(recipe, data=Data(passes=1))
+
+
+@pytest.mark.parametrize("through", [(8,), (4,), (16, 12), (16, 16)])
+def test_sizes_on_the_way_grow(through):
+    with pytest.raises(ValueError, match=r"growing sizes, all above start\.size 8, got"):
+        Start(8, 3, through)
+
+
+def test_a_classifier_that_is_trained_already_needs_no_start(recipe):
+    assert start_of(dataclasses.replace(recipe, classifier=Classifier(from_run="there"))) is None
+
+
+@pytest.mark.parametrize("method", ["adaptive", "cohen", "static_mask"])
+def test_a_method_grows_through_the_sizes_on_the_way_with_its_mask(recipe, tmp_path, monkeypatch, method):
+    from ars.experiments import run as module
+
+    begins, ends, epochs = [], {}, []
+
+    class Seen(module.Trainer):
+        def __init__(self, model, *arguments, **options):
+            begins.append({name: tensor.clone() for name, tensor in model.state_dict().items()})
+            super().__init__(model, *arguments, **options)
+
+    saved = module.save_tensors
+
+    def save(path, tensors, about):
+        ends[path.parent.name.rsplit("-", 1)[0]] = {name: tensor.clone() for name, tensor in tensors.items()}
+        saved(path, tensors, about)
+
+    monkeypatch.setattr(module, "Trainer", Seen)
+    monkeypatch.setattr(module, "save_tensors", save)
+    data = dataclasses.replace(recipe.data, size=24)
+    chosen = dataclasses.replace(recipe, method=method, data=data, start=Start(8, 3, through=(16, 32)))
+    heard = {"report_start": lambda start, at: epochs.append((start.method, start.data.size, at.epoch))}
+    assert train_run(chosen, tmp_path / "run", device=CPU, starts=tmp_path, **heard)
+    assert epochs == [("cohen", 8, 1), ("cohen", 8, 2), ("cohen", 8, 3), (method, 16, 1), (method, 16, 2)]
+    names = [f"start-k8-s{recipe.sigma:g}-seed0", f"start-{method}-k16-s{recipe.sigma:g}-seed0", "run"]
+    assert list(ends) == names
+    fresh, first, second = begins
+    for name, tensor in second.items():
+        if name.startswith("classifier.") or (method == "adaptive" and ".mask." in name):
+            assert torch.equal(tensor, ends[names[1]][name]), name
+    if method == "adaptive":
+        masks = [name for name in second if ".mask." in name and name.endswith("weight")]
+        assert masks
+        assert any(not torch.equal(second[name], first[name]) for name in masks)  # and it had learned
+    if method == "static_mask":
+        assert any(".mask." in name and tensor.shape[-1] == 24 for name, tensor in second.items())
+    assert all(torch.equal(tensor, ends[names[0]][name]) for name, tensor in first.items() if "classifier." in name)
+    assert any(not torch.equal(fresh[name], first[name]) for name in fresh if name.startswith("classifier."))
+
+
+def test_a_run_on_the_way_is_that_of_its_own_size(recipe):
+    larger = dataclasses.replace(recipe, start=Start(8, 3, through=(12,)))
+    smaller = dataclasses.replace(recipe, data=dataclasses.replace(recipe.data, size=12))
+    assert start_of(larger).identity == smaller.identity != larger.identity != recipe.identity
+    assert dataclasses.replace(recipe, start=Start(8, 3, through=(16, 24))).identity == recipe.identity
+    assert epochs_in_all(larger) == 2 + 2 * (12 / 16) ** 2 + 3 / 4
+
+
+def test_a_size_on_the_way_that_the_model_cannot_take_leaves_no_folder(recipe, tmp_path):
+    with pytest.raises(ValueError, match="U-Net needs a height and a width divisible by 8 and at least 16, got 12x12"):
+        train_run(dataclasses.replace(recipe, start=Start(8, 3, through=(12,))), tmp_path / "run", device=CPU)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(("asks", "within"), [(5, "start/start"), (12, "start"), (18, "")])
+def test_an_interrupted_way_goes_on(recipe, tmp_path, asks, within):
+    data = dataclasses.replace(recipe.data, size=24)
+    chosen = dataclasses.replace(recipe, data=data, start=Start(8, 3, through=(16,)))
+    assert train_run(chosen, tmp_path / "whole", device=CPU)
+    run, asked = tmp_path / "run", []
+
+    def stop():
+        asked.append(None)
+        return len(asked) > asks
+
+    with pytest.raises(Interrupted):
+        train_run(chosen, run, device=CPU, stop=stop)
+    assert [it.parent for it in run.rglob("checkpoint.safetensors")] == [run / within]
+    assert train_run(chosen, run, device=CPU)
+    one, two = (load_tensors(tmp_path / name / "model.safetensors")[0] for name in ("whole", "run"))
+    assert all(torch.equal(one[name], two[name]) for name in one)
 
 
 def test_keys_of_a_start_on_the_command_line():

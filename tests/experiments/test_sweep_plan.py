@@ -120,10 +120,10 @@ def test_times_come_from_finished_cells_first():
     assert times.of(sized(64, "unicr"), "vote") is None
     assert times.of(sized(64, "adaptive"), "epoch") is None
     left = Left(train=True, epochs=3, rounding=True, images=6, vote=True, masks=True)
-    assert times.estimate(sized(64), left, with_start=False) == pytest.approx(3 * 5 + 6 * 0.6 + 15)
-    assert times.estimate(sized(64, "unicr"), left, with_start=False) is None
+    assert times.estimate(sized(64), left) == pytest.approx(3 * 5 + 6 * 0.6 + 15)
+    assert times.estimate(sized(64, "unicr"), left) is None
     trained_only = dataclasses.replace(left, images=0, vote=False)
-    assert times.estimate(sized(64, "unicr"), trained_only, with_start=False) == 84.0
+    assert times.estimate(sized(64, "unicr"), trained_only) == 84.0
 
 
 def test_a_plan_learns_from_a_finished_cell_and_names_a_spoilt_one(run, tmp_path):
@@ -144,10 +144,10 @@ def test_a_plan_learns_from_a_finished_cell_and_names_a_spoilt_one(run, tmp_path
 
 
 def test_a_start_counts_once_and_until_it_is_there(tmp_path):
-    def started(name, method, sigma=0.5):
-        data, start = Data("cifar_backgrounds", size=64), Start(32, 8)
-        recipe = dataclasses.replace(sized(64, method).recipe, sigma=sigma, data=data, start=start)
-        return dataclasses.replace(sized(64, method), name=name, recipe=recipe, vote=0)
+    def started(name, method, sigma=0.5, through=(), k=64):
+        data, start = Data("cifar_backgrounds", size=k), Start(32, 8, through)
+        recipe = dataclasses.replace(sized(k, method).recipe, sigma=sigma, data=data, start=start)
+        return dataclasses.replace(sized(k, method), name=name, recipe=recipe, vote=0)
 
     cells = (started("one", "cohen"), started("alike", "unicr"), started("other", "cohen", sigma=1.0))
     rough = (Rough(("cohen", "unicr"), k=64, epoch=5.0, image=0.0),)
@@ -157,3 +157,9 @@ def test_a_start_counts_once_and_until_it_is_there(tmp_path):
     shared.mkdir()
     (shared / "model.safetensors").touch()
     assert [row.seconds for row in make_plan(sweep, tmp_path).rows] == [50.0, 50.0, 60.0]
+    further = started("far", "cohen", through=(64,), k=128)
+    rough = (Rough(("cohen",), k=128, epoch=16.0, image=0.0),)
+    plan = make_plan(Sweep("s", tmp_path / "s.yaml", (further,), rough), tmp_path)
+    assert plan.seconds == 16.0 * (10 + 10 / 4)  # the classifier's is there, the method's at 64 is not
+    plan = make_plan(Sweep("s", tmp_path / "s.yaml", (further,), rough), tmp_path / "elsewhere")
+    assert plan.seconds == 16.0 * (10 + 10 / 4 + 8 / 16)

@@ -124,7 +124,7 @@ def train_with_progress(
                 folder,
                 device=device,
                 report=report,
-                report_start=lambda at: show.say(f"start, {describe_epoch(at)}"),
+                report_start=lambda start, at: show.say(f"start, size {start.data.size}, {describe_epoch(at)}"),
                 watch=show.watch,
                 stop=lambda: stop() or enough(),
                 starts=starts,

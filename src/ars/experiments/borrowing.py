@@ -9,7 +9,7 @@ from ars.experiments.recipe import Recipe, RecipeError
 from ars.smoothing import SmoothedClassifier
 from ars.training.checkpoint import load_tensors, misfits
 
-PREFIX = "classifier."
+PREFIX, MASK = "classifier.", ".mask."
 
 
 def pinned(recipe: Recipe) -> Recipe:
@@ -61,3 +61,11 @@ def take_classifier(model: SmoothedClassifier, path: Path, *, of_model: bool) ->
             "name the network that they belong to in the recipe's classifier"
         )
     model.classifier.load_state_dict(tensors)
+
+
+def take_mask(model: SmoothedClassifier, path: Path) -> None:
+    """Give the mask the weights that a model of ours has for it; where these do not fit, it stays as it is."""
+    tensors, _ = load_tensors(path)
+    own = {name: tensor for name, tensor in model.state_dict().items() if MASK in name}
+    if all(name in tensors and tensors[name].shape == tensor.shape for name, tensor in own.items()):
+        model.load_state_dict({name: tensors[name] for name in own}, strict=False)

@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
@@ -84,14 +85,20 @@ class Start:
     Args:
         size: data.size of these images; where the recipe's own are no larger, this part is left out.
         epochs: how often it sees the training set; all else is as in train.
+        through: sizes that the method itself is trained on next, each as train says, as far as the recipe's own images
+            are larger; its mask network goes along.
     """
 
     size: int = 32
     epochs: int = 16
+    through: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if self.size < 1 or self.epochs < 1:
             raise ValueError(f"start needs size and epochs of at least 1, got {self.size} and {self.epochs}")
+        if not all(one < two for one, two in pairwise((self.size, *self.through))):
+            sizes = ", ".join(map(str, self.through))
+            raise ValueError(f"start.through names growing sizes, all above start.size {self.size}, got {sizes}")
 
 
 @dataclass(frozen=True)
@@ -152,7 +159,7 @@ class Recipe:
         classifier: the base classifier.
         mask: the mask network.
         train: the training.
-        start: what the classifier is trained by before that, on smaller images; null: it begins with random weights.
+        start: what comes before that, on smaller images; null, or a classifier that is trained already: nothing.
         certify: the certification.
     """
 
@@ -197,10 +204,13 @@ class Recipe:
                 "a frozen classifier is never trained, so every epoch is mask-only; set train.mask_only_epochs to 0"
             )
 
-        if self.start is not None and self.classifier.trained:
-            raise ValueError("a classifier that is trained already needs no start; set start to null")
         if self.start is not None and "size" not in self.data.options:
             raise ValueError(f"start needs images of another size, which data.kind {self.data.kind} does not have")
+
+    @property
+    def passed(self) -> tuple[int, ...]:
+        """The sizes of start.through that lie on the way to the recipe's own."""
+        return tuple(size for size in self.start.through if size < self.data.options["size"]) if self.start else ()
 
     def to_yaml(self) -> str:
         """The resolved recipe, as it is kept in a run folder."""
@@ -220,6 +230,10 @@ class Recipe:
         for name in ("checkpoint_minutes", "pictures_every"):
             content["train"].pop(name)
         content["data"].pop("workers", None)
+        if self.start is not None:
+            content["start"] = {"size": self.start.size, "epochs": self.start.epochs} | (
+                {"through": self.passed} if self.passed else {}
+            )
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 

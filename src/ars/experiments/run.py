@@ -9,6 +9,7 @@ import os
 import platform
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -17,14 +18,14 @@ import torch
 from ars import __version__
 from ars.certification.writing import remove_stale, write_whole
 from ars.data.benchmark import Benchmark
-from ars.experiments.borrowing import load_classifier, pinned, take_classifier
+from ars.experiments.borrowing import load_classifier, pinned, take_classifier, take_mask
 from ars.experiments.build import build_benchmark, build_model
 from ars.experiments.device import choose_precision
 from ars.experiments.files import BENCHMARK, ENVIRONMENT, MODEL, RECIPE, START
 from ars.experiments.importing import check_fit
 from ars.experiments.pictures import draw_epoch
 from ars.experiments.recipe import Recipe, RecipeError, read_recipe
-from ars.experiments.starting import shared_folder, start_of
+from ars.experiments.starting import shared_folder, start_of, starts_of
 from ars.experiments.timing import train_seconds, write_train_seconds
 from ars.methods.adaptive import settled
 from ars.smoothing import SmoothedClassifier
@@ -41,7 +42,7 @@ def train_run(
     *,
     device: torch.device,
     report: Callable[[Progress], None] = lambda progress: None,
-    report_start: Callable[[Progress], None] = lambda progress: None,
+    report_start: Callable[[Recipe, Progress], None] = lambda start, progress: None,
     watch: Callable[[Standing], None] = lambda standing: None,
     stop: Callable[[], bool] = lambda: False,
     starts: Path | None = None,
@@ -66,16 +67,28 @@ def train_run(
     load_classifier(model, recipe)
     if recipe.classifier.freeze:
         freeze_classifier(model)
-    name = recipe.classifier.factory or f"the model ({recipe.method})"
-    check_fit(name, model, benchmark, device, split="validation", trains=True)
+    _check_model(recipe, model, benchmark, device)
     start, start_seconds = start_of(recipe), 0.0
     if start is not None:
-        build_benchmark(start, device)  # its images can be had
+        for before in starts_of(recipe):  # their images can be had, and the models take them
+            images = build_benchmark(before, device)
+            _check_model(before, build_model(before, images, device), images, device)
         if ranks.first:
             _claim(folder, recipe)
         begun = folder / START if starts is None else shared_folder(starts, start)
-        train_run(start, begun, device=device, report=report_start, watch=watch, stop=stop, ranks=ranks)
+        train_run(
+            start,
+            begun,
+            device=device,
+            report=partial(report_start, start),
+            report_start=report_start,
+            watch=watch,
+            stop=stop,
+            starts=starts,
+            ranks=ranks,
+        )
         take_classifier(model, begun / MODEL, of_model=True)
+        take_mask(model, begun / MODEL)
         start_seconds = train_seconds(begun) or 0.0
     trainer = Trainer(
         model,
@@ -109,6 +122,11 @@ def train_run(
         (folder / START / MODEL).unlink(missing_ok=True)
     ranks.wait()
     return True
+
+
+def _check_model(recipe: Recipe, model: SmoothedClassifier, benchmark: Benchmark, device: torch.device) -> None:
+    name = recipe.classifier.factory or f"the model ({recipe.method})"
+    check_fit(name, model, benchmark, device, split="validation", trains=True)
 
 
 def load_run(

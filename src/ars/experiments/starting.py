@@ -1,9 +1,10 @@
-"""A training's start: the classifier alone, on smaller images, before the recipe's method takes it over.
+"""A training's start: the classifier alone on smaller images, then the method on sizes between these and its own.
 
 Where the object is a small part of a large image, a network that starts from nothing looks for it for epochs; features
 that were learned on the object alone find it at once, and smaller images take less time.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,12 @@ from ars.training.settings import TrainSettings
 
 
 def start_of(recipe: Recipe) -> Recipe | None:
-    """The recipe that the classifier is trained by first; None where there is none, or the images are no larger."""
+    """The recipe of the training that comes just before; None where nothing does."""
     start = recipe.start
-    if start is None or recipe.data.options["size"] <= start.size:
+    if start is None or recipe.classifier.trained or recipe.data.options["size"] <= start.size:
         return None
+    if recipe.passed:
+        return replace(recipe, data=replace(recipe.data, size=recipe.passed[-1]))
     usual = TrainSettings()  # nothing of a mask's: all methods have the same start
     without_mask: dict[str, Any] = {
         "mask": usual.mask,
@@ -29,16 +32,25 @@ def start_of(recipe: Recipe) -> Recipe | None:
     return replace(recipe, method="cohen", share=0.5, beta=None, mask=Mask(), data=data, train=train, start=None)
 
 
+def starts_of(recipe: Recipe) -> Iterator[Recipe]:
+    """All that comes before, the last one first."""
+    start = start_of(recipe)
+    if start is not None:
+        yield start
+        yield from starts_of(start)
+
+
 def shared_folder(starts: Path, start: Recipe) -> Path:
     """Where runs that begin alike find their start."""
-    size = start.data.options["size"]
-    return starts / f"start-k{size}-s{start.sigma:g}-seed{start.seed}-{start.identity[:8]}"
+    size, method = start.data.options["size"], f"-{start.method}" if start.start else ""
+    return starts / f"start{method}-k{size}-s{start.sigma:g}-seed{start.seed}-{start.identity[:8]}"
+
+
+def in_epochs_of(recipe: Recipe, start: Recipe) -> float:
+    """The epochs of one of its starts, in epochs of the recipe's own size."""
+    return start.train.epochs * float(start.data.options["size"] / recipe.data.options["size"]) ** 2
 
 
 def epochs_in_all(recipe: Recipe) -> float:
-    """The epochs of a training with its start, in epochs of the recipe's own size."""
-    start = start_of(recipe)
-    if start is None:
-        return recipe.train.epochs
-    ratio = float(start.data.options["size"] / recipe.data.options["size"])
-    return recipe.train.epochs + start.train.epochs * ratio**2
+    """The epochs of a training with all that comes before, in epochs of the recipe's own size."""
+    return recipe.train.epochs + sum(in_epochs_of(recipe, start) for start in starts_of(recipe))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ars.experiments.files import MODEL
-from ars.experiments.starting import shared_folder, start_of
+from ars.experiments.starting import in_epochs_of, shared_folder, starts_of
 from ars.experiments.sweep import Cell, Sweep
 from ars.experiments.sweep_state import Left, what_is_left
 from ars.experiments.sweep_times import Times, recorded_figure, rough_figures
@@ -50,22 +50,27 @@ def make_plan(sweep: Sweep, runs: Path) -> Plan:
     found = [(cell, *_look(cell, runs / cell.name)) for cell in sweep.cells]
     recorded = [recorded_figure(cell, runs / cell.name) for cell, left, _ in found if left is not None and left.done]
     times = Times(recorded, rough_figures(sweep.rough))
-    needed = _starts_needed(found, runs)
+    first = _starts_left(found, runs)
     rows = (
-        Row(cell, left, problem, times.estimate(cell, left, with_start=cell.name in needed) if left else None)
+        Row(cell, left, problem, times.estimate(cell, left, first.get(cell.name, 0.0)) if left else None)
         for cell, left, problem in found
     )
     return Plan(tuple(rows), times)
 
 
-def _starts_needed(found: Sequence[tuple[Cell, Left | None, str]], runs: Path) -> set[str]:
-    """The cells that train a start, by name: the first of those that share one which is not there yet."""
-    first: dict[Path, str] = {}
+def _starts_left(found: Sequence[tuple[Cell, Left | None, str]], runs: Path) -> dict[str, float]:
+    """What starts will add to cells, in epochs; the first of those that share one trains it."""
+    there: set[Path] = set()
+    epochs: dict[str, float] = {}
     for cell, left, _ in found:
-        start = start_of(cell.recipe)
-        if start is not None and left is not None and left.epochs == cell.recipe.train.epochs:
-            first.setdefault(shared_folder(runs, start), cell.name)
-    return {name for folder, name in first.items() if not (folder / MODEL).exists()}
+        if left is not None and left.epochs == cell.recipe.train.epochs:
+            for start in starts_of(cell.recipe):
+                folder = shared_folder(runs, start)
+                if folder in there or (folder / MODEL).exists():
+                    break
+                there.add(folder)
+                epochs[cell.name] = epochs.get(cell.name, 0.0) + in_epochs_of(cell.recipe, start)
+    return epochs
 
 
 def _look(cell: Cell, folder: Path) -> tuple[Left | None, str]:

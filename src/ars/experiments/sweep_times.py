@@ -47,11 +47,9 @@ class Times:
         recorded = _seconds(cell, what, alike)
         return _seconds(cell, what, self.rough) if recorded is None else recorded
 
-    def estimate(self, cell: Cell, left: Left, *, with_start: bool) -> float | None:
-        """Seconds that the rest of a cell may take; None where a figure is missing."""
-        counts: dict[What, float] = {"epoch": left.epochs, "image": left.images, "vote": int(left.vote)}
-        if with_start:
-            counts["epoch"] = epochs_in_all(cell.recipe)
+    def estimate(self, cell: Cell, left: Left, start: float = 0.0) -> float | None:
+        """Seconds that the rest of a cell and so many epochs of a start may take; None where a figure is missing."""
+        counts: dict[What, float] = {"epoch": left.epochs + start, "image": left.images, "vote": int(left.vote)}
         parts = [(count, self.of(cell, what)) for what, count in counts.items() if count]
         known = [count * seconds for count, seconds in parts if seconds is not None]
         return sum(known) if len(known) == len(parts) else None
