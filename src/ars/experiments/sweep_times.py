@@ -62,7 +62,7 @@ def rough_figures(rough: Sequence[Rough]) -> list[Figure]:
 
 def recorded_figure(cell: Cell, folder: Path) -> Figure:
     """What a finished cell took."""
-    records = merge(records_folder(folder, NAME)).records
+    records = merge(records_folder(folder, NAME), partial=True).records
     seconds, tally = train_seconds(folder), read_tally(folder)
     return Figure(
         cell.recipe.method,

@@ -74,7 +74,8 @@ class Section:
     def heading(self) -> str:
         """The benchmark, the size of its images and the noise level."""
         _, height, width = self.first.shape
-        return f"{self.first.title}, {height}×{width}, σ = {self.first.sigma:g}"
+        size = "" if f"k = {height}" in self.first.title else f", {height}×{width}"
+        return f"{self.first.title}{size}, σ = {self.first.sigma:g}"
 
     @property
     def bounds(self) -> tuple[Bound, ...]:

@@ -102,6 +102,28 @@ def test_nothing_is_wider_than_the_screen(browser, page, width):
     assert browser.run("document.documentElement.scrollWidth") <= width
 
 
+FITS = "(box => box.scrollWidth <= box.clientWidth)(document.querySelector('.view:not([hidden]) .bound .scroll'))"
+
+
+@pytest.mark.parametrize("width", [320, 390, 1100, 1400])
+@pytest.mark.parametrize("benchmark", ["cifar_backgrounds", "digits"])
+def test_no_column_is_hidden(browser, page, width, benchmark):
+    browser.resize(width, 900)
+    browser.open(page, f"#benchmark={benchmark}&k=64&sigma=0.5")
+    assert browser.run(FITS)
+    named = "getComputedStyle(document.querySelector('.view:not([hidden]) .bound td'), '::before').content"
+    assert browser.run(named) == ('"standard"' if width < 600 else "none")
+
+
+def test_a_number_leads_to_its_recipe(browser, page):
+    browser.open(page, "#k=64&sigma=0.5")
+    browser.run("document.querySelector('.view:not([hidden]) .m-adaptive td a').click()")
+    browser.run("dispatchEvent(new HashChangeEvent('hashchange'))")
+    opened = "[...document.querySelectorAll('.recipe[open]')].map(one => one.textContent).join()"
+    assert "method: adaptive" in browser.run(opened)
+    assert browser.run(SHOWN) == "CIFAR-10 on backgrounds, 64×64, σ = 0.5"
+
+
 def test_every_picture_and_control_has_a_name(browser, page):
     browser.open(page)
     nameless = "[...document.querySelectorAll('img:not([alt]), svg:not([aria-label]):not([aria-hidden])')].length"

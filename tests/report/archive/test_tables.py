@@ -128,7 +128,11 @@ def test_class_bounds_are_apart_and_say_so(sheets):
     assert len(apart) == 4
     for name in apart:
         assert "under our class bounds" in sheets[name].title
-        assert "no comparison with the paper" in to_markdown(sheets[name])
+        text = to_markdown(sheets[name])
+        assert "The paper's numbers are under Cohen et al.'s bound and are left out here" in text
+        assert "paper" not in text.split("\n")[2]  # the headings
+        assert "were run" not in text
+        assert all(line.entry for line in sheets[name].lines)
 
 
 def test_quoted_radii_and_imagenets_odd_deviations(tmp_path):

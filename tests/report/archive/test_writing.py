@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -90,13 +91,15 @@ def test_nothing_of_this_machine_is_written(results):
 class References(HTMLParser):
     def __init__(self, page):
         super().__init__()
-        self.links, self.fetched = [], []
+        self.links, self.fetched, self.anchors = [], [], set()
         self.feed(page)
 
     def handle_starttag(self, tag, attributes):
         for name, value in attributes:
             if name == "href" and tag == "a":
                 self.links.append(value)
+            elif name == "id":
+                self.anchors.add(f"#{value}")
             elif name in {"src", "href", "srcset", "data", "action", "poster"}:
                 self.fetched.append(value)
 
@@ -107,17 +110,38 @@ def test_the_page_holds_all_it_needs_and_its_links_lead_somewhere(results):
     assert all(address.startswith("data:") for address in references.fetched)
     assert not re.search(r"https?:|@import|url\(", page)
     assert len(references.links) > 50
-    for link in set(references.links) - {"../docs/figures/masks.png"}:
-        assert (results / link).exists(), link
+    for link in set(references.links):
+        assert link in references.anchors if link.startswith("#") else (results / link).exists(), link
 
 
 def test_every_number_of_the_page_links_to_its_recipe(results):
     page = (results / "index.html").read_text(encoding="utf-8")
     bounds = re.findall(r'<div class="bound.*?</table>', page, flags=re.DOTALL)
-    cells = [cell for block in bounds for cell in re.findall(r"<td>(.*?)</td>", block)]
+    rows = [row for block in bounds for row in re.findall(r'<tr class="m-(\w+)">(.*?)</tr>', block, flags=re.DOTALL)]
+    cells = [(method, cell) for method, row in rows for cell in re.findall(r'<td data-name="[^"]+">(.*?)</td>', row)]
     assert len(cells) > 50
-    for cell in cells:
-        assert cell == "–" or re.fullmatch(r'<a tabindex="-1" href="[\w.-]+/[\w.-]+/recipe\.yaml">[^<]+</a>', cell)
+    for method, cell in cells:
+        link = re.fullmatch(r'<a tabindex="-1" href="#recipe-([\w.-]+)">[^<]+</a>', cell)
+        assert cell == "–" or (link and f"-{method}-" in f"-{link[1]}-"), cell
+
+
+def test_every_recipe_is_on_the_page(results):
+    page = unescape((results / "index.html").read_text(encoding="utf-8"))
+    recipes = list(results.glob("*/*/recipe.yaml"))
+    assert len(recipes) > 3
+    for path in recipes:
+        at = page.index(f'id="recipe-{path.parent.parent.name}-{path.parent.name}"')
+        assert page[at:].split("<pre", 1)[1].split(">", 1)[1].startswith(path.read_text(encoding="utf-8"))
+
+
+def test_a_view_says_how_it_was_certified(results):
+    page = (results / "index.html").read_text(encoding="utf-8")
+    said = re.findall(r"<p>(Seeds: .*?)</p>", page)
+    assert said
+    for text in said:
+        assert re.match(
+            r"Seeds: [\w ]+; certified images: [\d* or]+; draws an image: [\w, ()]+; α: 0\.\d+; standard", text
+        )
 
 
 def test_names_from_files_are_escaped(tmp_path):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from ars.certification.bounds import Bound
 from ars.report.archive.entries import Entry
-from ars.report.archive.notes import RADII, notes, suffix_of, title_of
+from ars.report.archive.notes import RADII, how_much, notes, suffix_of, title_of
 from ars.report.archive.settings import images_text
 from ars.report.archive.sheet import Column, Line, Printed, Sheet, Value, difference, percent, radius_255, scaled
 from ars.report.measures import Spread
@@ -41,7 +41,12 @@ def quoted_points(entries: Sequence[Entry], bound: Bound) -> Sheet:
     shown = [line.entry for line in lines if line.entry]
     about = "Radii are in units of the pixel range, as the paper quotes them."
     title = f"Certified accuracy at the radii that the paper quotes{title_of(bound)}"
-    return Sheet(f"quoted-radii{suffix_of(bound)}", title, columns, tuple(lines), notes(shown, bound, about))
+    name, told = f"quoted-radii{suffix_of(bound)}", notes(shown, bound, about)
+    if bound == "classes":
+        measured = tuple(line for line in lines if line.entry)
+        return Sheet(name, title, columns, measured, told).without("paper", "difference")
+    run = len({line.values[:4] for line in lines if line.entry})
+    return Sheet(name, title, columns, tuple(lines), told, lead=how_much(run, len(quoted), "points"))
 
 
 def all_measures(entries: Sequence[Entry], bound: Bound) -> Sheet:

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from ars.report.archive.entries import Entry
-from ars.report.archive.notes import CONTRADICTION, notes
-from ars.report.archive.settings import COLUMNS, entries_of, published_settings, published_text
+from ars.report.archive.notes import CONTRADICTION, how_much, notes
+from ars.report.archive.settings import COLUMNS, entries_of, published_settings, published_text, setting_of
 from ars.report.archive.sheet import DASH, Column, Line, Sheet, percent
 from ars.report.groups import method_name, method_rank
 
@@ -21,6 +21,7 @@ def at_a_glance(entries: Sequence[Entry], recipe: str) -> Sheet:
         for k, sigma in sorted({(k, sigma) for k, sigma, _ in settings})
     ]
     columns = (*COLUMNS[:2], *(Column(method_name(method), method, number=False) for method in methods))
+    run = {setting_of(entry) for entry in mine} & settings
     about = f"Each cell: ours / the paper's. Recipe: {recipe}; [table-1.md](table-1.md) has the recipe of every number."
     return Sheet(
         f"table-1-glance-{recipe}",
@@ -29,7 +30,19 @@ def at_a_glance(entries: Sequence[Entry], recipe: str) -> Sheet:
         tuple(lines),
         notes(mine, "cohen", about, CONTRADICTION),
         tuple(cell for entry in mine for cell in entry.cells),
+        lead=f"{how_much(len(run), len(settings), 'cells')} {_how(mine)}",
     )
+
+
+def _how(mine: Sequence[Entry]) -> str:
+    """Seeds, images and draws of the cells, each value that occurs."""
+    certified = [entry for entry in mine if entry.images]
+    counted = {
+        "seeds": sorted({len(entry.cells) for entry in certified}),
+        "images": sorted({entry.images for entry in certified if entry.images}),
+        "draws an image": list(dict.fromkeys(entry.draws for entry in certified)),
+    }
+    return "; ".join(f"{name}: {' or '.join(map(str, values))}" for name, values in counted.items()) + "."
 
 
 def _cell(mine: Sequence[Entry], k: int, sigma: float, method: str) -> str:

@@ -15,8 +15,11 @@ BACKGROUNDS = (
 CONTRADICTION = "† The paper's Table 1 and its appendix differ here; both are shown."
 CLASS_BOUNDS = (
     "These are the same votes under our class bounds, which use the counts of all classes and are simultaneous at the "
-    "same alpha. The paper's numbers are under Cohen et al.'s bound: this table shows what the bound adds and is no "
-    "comparison with the paper."
+    "same alpha. The paper's numbers are under Cohen et al.'s bound and are left out here: this table shows what the "
+    "bound adds."
+)
+ONE_COUNT = (
+    "Súkeník et al.'s radius rests on the count of the leading class alone, so that it gains nothing from these bounds."
 )
 FRACTIONS = (
     "The paper's standard deviations for ImageNet are as printed; they look like fractions, so that 0.009 would be 0.9 "
@@ -36,12 +39,20 @@ def suffix_of(bound: Bound) -> str:
     return "-class-bounds" if bound == "classes" else ""
 
 
+def how_much(run: int, settings: int, what: str) -> str:
+    """How much of a published table was run, and what a dash says."""
+    return (
+        f"{run} of {settings} {what} were run. – stands for what was not run yet, and for what the paper does not have."
+    )
+
+
 def notes(entries: Iterable[Entry], bound: Bound, *more: str, abstentions: str = ABSTENTIONS) -> tuple[str, ...]:
     """The notes of a sheet with these entries."""
     shown = list(entries)
     kinds = {entry.first.kind for entry in shown}
     return (
         *([CLASS_BOUNDS] if bound == "classes" else []),
+        *([ONE_COUNT] if bound == "classes" and any(entry.first.method == "sukenik" for entry in shown) else []),
         f"{ACCURACIES} {abstentions}",
         *more,
         *([BACKGROUNDS] if "cifar_backgrounds" in kinds else []),

@@ -53,7 +53,20 @@
     const state = new URLSearchParams([...parts, "bound"].map((name) => [name, chosen(name)]));
     history.replaceState(null, "", `#${state}`);
   });
-  addEventListener("hashchange", read);
+  // A recipe that is linked to opens; it is not part of the state.
+  function open() {
+    const recipe = document.getElementById(location.hash.slice(1));
+    if (recipe instanceof HTMLDetailsElement) {
+      recipe.open = true;
+      recipe.scrollIntoView();
+    }
+  }
+
+  addEventListener("hashchange", () => {
+    read();
+    open();
+  });
   document.documentElement.classList.add("js");
   read();
+  open();
 })();

@@ -2,6 +2,7 @@
 
 import base64
 import io
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -15,7 +16,7 @@ from ars.report.archive.cells import Cell
 from ars.report.archive.drawing import at_one_sigma
 from ars.report.archive.entries import Entry, View
 from ars.report.archive.masks import MOST, Masks, load_masks
-from ars.report.archive.notes import BACKGROUNDS
+from ars.report.archive.notes import BACKGROUNDS, ONE_COUNT
 from ars.report.archive.settings import images_text, published_text, setting_of
 from ars.report.archive.sheet import DASH, Sheet, percent, radius_255, scaled
 from ars.report.measures import unit_name
@@ -49,6 +50,8 @@ def make_results_page(views: Sequence[View], sheets: Sequence[Sheet], figures: S
         headers=headers,
         cells=cells,
         chart=charts.curve_chart,
+        how=how,
+        anchor=anchor,
         masks=_masks,
         published=_published,
         bound_names=BOUND_NAMES,
@@ -61,6 +64,7 @@ def make_results_page(views: Sequence[View], sheets: Sequence[Sheet], figures: S
         bounds=list(dict.fromkeys(block.bound for view in views for block in view.blocks)) or ["cohen"],
         backgrounds=BACKGROUNDS.replace("**", "") if _on_backgrounds(views) else "",
         beside_paper=any(_published(view) for view in views), style=_read("page.css"), script=_read("page.js"),
+        one_count=ONE_COUNT, recipes=[(cell, (cell.path / "recipe.yaml").read_text(encoding="utf-8")) for cell in _every(views)],
     )  # fmt: skip
 
 
@@ -81,7 +85,7 @@ def headers(block: Block, *, paper: bool) -> list[str]:
     unit = unit_name(block.norm)
     certified = [f"≥ {radius:g}{unit}" for radius in block.radii]
     average = "average radius" + (f" ({unit})" if unit else "")
-    costs = ["vote, all test images", "s / image", "training min", "images", "draws"]
+    costs = ["vote, all test images", "s / image", "training min"]
     return ["standard", *(["paper"] if paper else []), *certified, average, "abstained", *costs]
 
 
@@ -89,15 +93,42 @@ def cells(entry: Entry, block: Block, *, paper: bool) -> list[str]:
     """The texts of an entry's row; a dash for what is not there."""
     scale = 255 if block.norm == "linf" else 1
     certified = [percent(entry.certified(block.bound, radius / scale)) for radius in (0.0, *block.radii)]
-    error = entry.vote_error
-    vote = None if error is None else f"{percent(entry.votes)} ± {100 * error:.1f}"
     average = radius_255(entry.average_radius(block.bound))
     abstained = percent(entry.abstentions(block.bound))
     costs = (scaled(entry.draw_seconds(), decimals=2), scaled(entry.train_minutes))
-    values = (*certified, average, abstained, vote, *costs, images_text(entry), entry.draws)
+    values = (*certified, average, abstained, percent(entry.votes), *costs)
     standard, *others = (DASH if value is None else str(value) for value in values)
     published = [published_text(entry.first.kind, setting_of(entry)) or DASH] if paper else []
     return [standard, *published, *others]
+
+
+def how(view: View) -> str:
+    """With how many seeds, images and draws, and at which alpha; every value where the methods differ."""
+    certified = [(entry, group.settings) for entry in view.entries if (group := entry.group())]
+    if not certified:
+        return ""
+    counted = {
+        "Seeds": (entry.seeds for entry, _ in certified),
+        "certified images": (images_text(entry) for entry, _ in certified),
+        "draws an image": (entry.draws for entry, _ in certified),
+        "α": (f"{settings.alpha:g}" for _, settings in certified),
+    }
+    told = [f"{name}: {' or '.join(map(str, dict.fromkeys(values)))}" for name, values in counted.items()]
+    accuracies = [(entry.certified("cohen", 0.0).mean, entry.images or 1) for entry, _ in certified if entry.bounds]
+    errors = [math.sqrt(p * (1 - p) / n) for p, n in accuracies if not math.isnan(p)]
+    votes = [entry.vote_error for entry, _ in certified if entry.vote_error is not None]
+    told += [f"standard error of a seed's standard accuracy: up to {100 * max(errors):.1f} points"] if errors else []
+    told += [f"of its vote: up to {100 * max(votes):.1f}"] if votes else []
+    return "; ".join(told) + "."
+
+
+def anchor(cell: Cell) -> str:
+    """Where on the page its recipe is."""
+    return f"recipe-{cell.name.replace('/', '-')}"
+
+
+def _every(views: Sequence[View]) -> list[Cell]:
+    return [cell for view in views for entry in view.entries for cell in entry.cells]
 
 
 def _published(view: View) -> str:
@@ -138,13 +169,19 @@ def _show(masks: Masks, number: int) -> Shown:
 
 def _summary(views: Sequence[View]) -> str:
     """How much was run, on what, in one sentence."""
-    every = [cell for view in views for entry in view.entries for cell in entry.cells]
-    devices = sorted({cell.environment["device"] for cell in every if "device" in cell.environment})
-    minutes = sum(sum(cell.seconds.values()) for cell in every) / 60
-    took = f"{minutes / 60:.1f} hours" if minutes >= 120 else f"{minutes:.0f} minutes"
+    every = _every(views)
+    seconds: dict[str, float] = {}
+    for cell in every:
+        device = cell.environment.get("device", "an unknown device")
+        seconds[device] = seconds.get(device, 0.0) + sum(cell.seconds.values())
+    took = ", ".join(f"{_time(spent)} on {device}" for device, spent in sorted(seconds.items()))
     certified, voted = sum(bool(cell.runs) for cell in every), sum(cell.vote is not None for cell in every)
     done = f"{len(every)} trainings, of which {certified} were certified and {voted} voted on the whole test set"
-    return f"{done}; {took} as timed{' on ' + ', '.join(devices) if devices else ''}."
+    return f"{done}; as timed, {took}. A start that cells share counts in each of them."
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds / 3600:.1f} hours" if seconds >= 7200 else f"{seconds / 60:.0f} minutes"
 
 
 def _on_backgrounds(views: Sequence[View]) -> bool:

@@ -86,6 +86,8 @@ class Sheet:
     notes: tuple[str, ...]
     cells: tuple[Cell, ...] = ()
     """The cells of a table that sums over them instead of naming the recipe in every line."""
+    lead: str = ""
+    """What is said before the table."""
 
     @property
     def sources(self) -> tuple[Path, ...]:
@@ -132,7 +134,8 @@ def to_markdown(sheet: Sheet) -> str:
     align = [*("---:" if column.number else "---" for column in sheet.columns), *("---" for _ in origin)]
     rows = [[*map(_show, line.values), *([] if sheet.cells else _origin_links(line.entry))] for line in sheet.lines]
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in (headings, align, *rows))
-    return "\n\n".join([f"# {sheet.title}", table, *sheet.notes]) + "\n"
+    parts = (f"# {sheet.title}", sheet.lead, table, *sheet.notes)
+    return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def to_csv(sheet: Sheet) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from ars.certification.bounds import Bound
 from ars.report.archive.entries import Entry
-from ars.report.archive.notes import CONTRADICTION, FRACTIONS, notes, suffix_of, title_of
+from ars.report.archive.notes import CONTRADICTION, FRACTIONS, how_much, notes, suffix_of, title_of
 from ars.report.archive.settings import (
     COLUMNS,
     Setting,
@@ -39,12 +39,13 @@ def appendix(entries: Sequence[Entry], kind: str, bound: Bound) -> Sheet:
 def _against_paper(
     name: str, title: str, entries: Sequence[Entry], kind: str, bound: Bound, settings: set[Setting]
 ) -> Sheet:
+    run = {setting_of(entry) for entry in entries if entry.first.kind == kind} & settings
+    published = published_settings(kind, "main", "appendix") if bound == "cohen" else set()
     lines = [
         _line(kind, setting, entry, bound)
-        for setting in in_order(settings)
+        for setting in in_order(settings if published else run)
         for entry in entries_of(entries, kind, setting)
     ]
-    published = published_settings(kind, "main", "appendix")
     columns = (
         Column("paper, main table", "paper_main"),
         Column("paper, appendix", "paper_appendix"),
@@ -55,10 +56,13 @@ def _against_paper(
         Column("vote on the whole test set", "vote"),
     )
     more = ["The difference is to the main table where it has the setting, else to the appendix."] if published else []
-    more += [CONTRADICTION] if any(str(value).endswith("†") for line in lines for value in line.values) else []
+    marked = any(str(value).endswith("†") for line in lines for value in line.values)
+    more += [CONTRADICTION] if published and marked else []
     more += [FRACTIONS] if kind == "imagenet" else []
     shown = [line.entry for line in lines if line.entry]
-    sheet = Sheet(name + suffix_of(bound), title, (*COLUMNS, *columns), tuple(lines), notes(shown, bound, *more))
+    lead = how_much(len(run), len(settings), "settings") if published else ""
+    told = notes(shown, bound, *more)
+    sheet = Sheet(name + suffix_of(bound), title, (*COLUMNS, *columns), tuple(lines), told, lead=lead)
     return sheet if published else sheet.without("paper_main", "paper_appendix", "difference")
 
 
