@@ -4,7 +4,14 @@ from collections.abc import Sequence
 
 from ars.report.archive.entries import Entry
 from ars.report.archive.notes import CONTRADICTION, how_much, notes
-from ars.report.archive.settings import COLUMNS, entries_of, published_settings, published_text, setting_of
+from ars.report.archive.settings import (
+    COLUMNS,
+    entries_of,
+    how_certified,
+    published_settings,
+    published_text,
+    setting_of,
+)
 from ars.report.archive.sheet import DASH, Column, Line, Sheet, percent
 from ars.report.groups import method_name, method_rank
 
@@ -30,19 +37,8 @@ def at_a_glance(entries: Sequence[Entry], recipe: str) -> Sheet:
         tuple(lines),
         notes(mine, "cohen", about, CONTRADICTION),
         tuple(cell for entry in mine for cell in entry.cells),
-        lead=f"{how_much(len(run), len(settings), 'cells')} {_how(mine)}",
+        lead=f"{how_much(len(run), len(settings), 'cells')} {'; '.join(how_certified(mine))}.",
     )
-
-
-def _how(mine: Sequence[Entry]) -> str:
-    """Seeds, images and draws of the cells, each value that occurs."""
-    certified = [entry for entry in mine if entry.images]
-    counted = {
-        "seeds": sorted({len(entry.cells) for entry in certified}),
-        "images": sorted({entry.images for entry in certified if entry.images}),
-        "draws an image": list(dict.fromkeys(entry.draws for entry in certified)),
-    }
-    return "; ".join(f"{name}: {' or '.join(map(str, values))}" for name, values in counted.items()) + "."
 
 
 def _cell(mine: Sequence[Entry], k: int, sigma: float, method: str) -> str:

@@ -17,7 +17,7 @@ from ars.report.archive.drawing import at_one_sigma
 from ars.report.archive.entries import Entry, View
 from ars.report.archive.masks import MOST, Masks, load_masks
 from ars.report.archive.notes import BACKGROUNDS, ONE_COUNT
-from ars.report.archive.settings import images_text, published_text, setting_of
+from ars.report.archive.settings import how_certified, published_text, setting_of
 from ars.report.archive.sheet import DASH, Sheet, percent, radius_255, scaled
 from ars.report.measures import unit_name
 from ars.report.table import BOUND_NAMES, Block
@@ -64,7 +64,8 @@ def make_results_page(views: Sequence[View], sheets: Sequence[Sheet], figures: S
         bounds=list(dict.fromkeys(block.bound for view in views for block in view.blocks)) or ["cohen"],
         backgrounds=BACKGROUNDS.replace("**", "") if _on_backgrounds(views) else "",
         beside_paper=any(_published(view) for view in views), style=_read("page.css"), script=_read("page.js"),
-        one_count=ONE_COUNT, recipes=[(cell, (cell.path / "recipe.yaml").read_text(encoding="utf-8")) for cell in _every(views)],
+        recipes=[(cell, (cell.path / "recipe.yaml").read_text(encoding="utf-8")) for cell in _every(views)],
+        one_count=ONE_COUNT,
     )  # fmt: skip
 
 
@@ -103,23 +104,14 @@ def cells(entry: Entry, block: Block, *, paper: bool) -> list[str]:
 
 
 def how(view: View) -> str:
-    """With how many seeds, images and draws, and at which alpha; every value where the methods differ."""
-    certified = [(entry, group.settings) for entry in view.entries if (group := entry.group())]
-    if not certified:
-        return ""
-    counted = {
-        "Seeds": (entry.seeds for entry, _ in certified),
-        "certified images": (images_text(entry) for entry, _ in certified),
-        "draws an image": (entry.draws for entry, _ in certified),
-        "α": (f"{settings.alpha:g}" for _, settings in certified),
-    }
-    told = [f"{name}: {' or '.join(map(str, dict.fromkeys(values)))}" for name, values in counted.items()]
-    accuracies = [(entry.certified("cohen", 0.0).mean, entry.images or 1) for entry, _ in certified if entry.bounds]
-    errors = [math.sqrt(p * (1 - p) / n) for p, n in accuracies if not math.isnan(p)]
-    votes = [entry.vote_error for entry, _ in certified if entry.vote_error is not None]
+    """How the view was certified, and the standard errors that the number of test images leaves."""
+    told = how_certified(view.entries)
+    accuracies = [(entry.certified("cohen", 0.0), entry.images) for entry in view.entries]
+    errors = [math.sqrt(it.mean * (1 - it.mean) / images) for it, images in accuracies if it.values and images]
+    votes = [error for entry in view.entries if (error := entry.vote_error) is not None]
     told += [f"standard error of a seed's standard accuracy: up to {100 * max(errors):.1f} points"] if errors else []
     told += [f"of its vote: up to {100 * max(votes):.1f}"] if votes else []
-    return "; ".join(told) + "."
+    return "; ".join(told)
 
 
 def anchor(cell: Cell) -> str:

@@ -66,3 +66,16 @@ def benchmark_of(entries: Sequence[Entry], kind: str) -> str:
 def images_text(entry: Entry | None) -> str | None:
     """How many images were certified, with a star where more are to come."""
     return None if entry is None or entry.images is None else f"{entry.images}{'*' if entry.missing else ''}"
+
+
+def how_certified(entries: Sequence[Entry]) -> list[str]:
+    """With how many seeds, images and draws, and at which alpha; every value where the entries differ."""
+    certified = [(entry, group.settings) for entry in entries if (group := entry.group())]
+    counted = {
+        "Seeds": (entry.seeds for entry, _ in certified),
+        "certified images": (images_text(entry) for entry, _ in certified),
+        "draws an image": (entry.draws for entry, _ in certified),
+        "α": (f"{settings.alpha:g}" for _, settings in certified),
+    }
+    told = {name: dict.fromkeys(map(str, values)) for name, values in counted.items()}
+    return [f"{name}: {' or '.join(values)}" for name, values in told.items() if values]
