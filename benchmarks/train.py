@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -72,7 +73,7 @@ def compare(recipe: Recipe, size: int, device: torch.device, options: argparse.N
     benchmark = random_benchmark(size, options.images)
     slow = reference(recipe, benchmark, device, workers=options.workers, steps=options.steps)
     epochs = engine(recipe, benchmark.to(device), device)
-    fast = max(epoch.images_a_second for epoch in epochs[1:])
+    fast = median(epoch.images_a_second for epoch in epochs[1:])
     return {
         "reference_images_a_second": round(slow),
         "images_a_second": round(fast),

@@ -126,6 +126,16 @@ def test_mask_only_epochs_around_an_untrained_classifier_are_pointed_out(here, c
     assert "fit the mask to an untrained classifier" in capsys.readouterr().err
 
 
+def test_a_classifier_of_another_noise_is_pointed_out(here, capsys):
+    assert main(["train", "--out=cohen", *TINY, "--method=cohen", "--sigma=0.25"]) == 0
+    around = ["--classifier.from_run=cohen", "--freeze"]
+    capsys.readouterr()
+    assert main(["train", "--out=same", *TINY, *around, "--sigma=0.25"]) == 0
+    assert "was trained at" not in capsys.readouterr().err
+    assert main(["train", "--out=other", *TINY, *around, "--sigma=1.5"]) == 0
+    assert "the classifier of cohen was trained at sigma = 0.25 and gets 1.5 here" in capsys.readouterr().err
+
+
 def test_of_several_processes_only_the_first_says_where_the_run_goes(here, capsys, monkeypatch):
     monkeypatch.setattr("ars.cli.train.train_with_progress", lambda *arguments: None)
     monkeypatch.setenv("WORLD_SIZE", "2")

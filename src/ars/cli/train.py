@@ -8,7 +8,7 @@ from pathlib import Path
 from ars.cli.interrupt import stoppable
 from ars.cli.options import Override, Subparsers, add_command, add_device
 from ars.cli.training_view import describe_epoch, training_view
-from ars.experiments.recipe import Recipe, read_recipe, recipe_keys, recipe_parser
+from ars.experiments.recipe import Recipe, read_recipe, recipe_keys, recipe_parser, source_sigma
 from ars.experiments.world import read_team
 
 TEACH = """\
@@ -78,6 +78,12 @@ def run(options: argparse.Namespace) -> int:
     if first and recipe.train.mask_only_epochs and not recipe.classifier.trained:
         print(f"the first {recipe.train.mask_only_epochs} epochs fit the mask to an untrained classifier; "
               "start from a trained one with --classifier.from_run RUN", file=sys.stderr)  # fmt: skip
+    if first and (sigma := source_sigma(recipe)) not in (None, recipe.sigma):
+        print(
+            f"the classifier of {recipe.classifier.from_run} was trained at sigma = {sigma:g} and gets {recipe.sigma:g} here; "
+            "unless that is meant, name one of the same noise: --classifier.from_run RUN",
+            file=sys.stderr,
+        )
     train_with_progress(recipe, folder, options.device)
     return 0
 

@@ -13,6 +13,7 @@ import yaml
 from ars.certification.bounds import Bound, check_alpha
 from ars.certification.schedule import Mode, Schedule
 from ars.data.settings import Data
+from ars.experiments.files import RECIPE
 from ars.theory import Norm
 from ars.training.settings import TrainSettings
 
@@ -235,6 +236,13 @@ class Recipe:
                 {"through": self.passed} if self.passed else {}
             )
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def source_sigma(recipe: Recipe) -> float | None:
+    """The noise that the run of classifier.from_run was trained at; None where no run is named or it has no recipe."""
+    source = recipe.classifier.from_run
+    path = None if source is None else Path(source).expanduser() / RECIPE
+    return read_recipe(path).sigma if path and path.is_file() else None
 
 
 def read_recipe(path: Path | None = None, overrides: Sequence[str] = ()) -> Recipe:
