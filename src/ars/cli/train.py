@@ -80,8 +80,8 @@ def run(options: argparse.Namespace) -> int:
               "start from a trained one with --classifier.from_run RUN", file=sys.stderr)  # fmt: skip
     if first and (sigma := source_sigma(recipe)) not in (None, recipe.sigma):
         print(
-            f"the classifier of {recipe.classifier.from_run} was trained at sigma = {sigma:g} and gets {recipe.sigma:g} "
-            "here; unless that is meant, name one of the same noise: --classifier.from_run RUN",
+            f"the classifier of {recipe.classifier.from_run} was trained at sigma = {sigma:g} and gets {recipe.sigma:g}"
+            " here; unless that is meant, name one of the same noise: --classifier.from_run RUN",
             file=sys.stderr,
         )
     train_with_progress(recipe, folder, options.device)
