@@ -126,6 +126,15 @@ def test_mask_only_epochs_around_an_untrained_classifier_are_pointed_out(here, c
     assert "fit the mask to an untrained classifier" in capsys.readouterr().err
 
 
+def test_a_classifier_of_a_run_that_was_not_trained_to_the_end_is_pointed_out(here, capsys, monkeypatch):
+    monkeypatch.setattr("ars.cli.train.train_with_progress", lambda *arguments: None)
+    for name in ("checkpoint", "model"):
+        (here / name).mkdir()
+        (here / name / f"{name}.safetensors").touch()
+        assert main(["train", "--out=run", f"--classifier.from_run={here / name}"]) == 0
+        assert ("is that of its last checkpoint" in capsys.readouterr().err) == (name == "checkpoint")
+
+
 def test_of_several_processes_only_the_first_says_where_the_run_goes(here, capsys, monkeypatch):
     monkeypatch.setattr("ars.cli.train.train_with_progress", lambda *arguments: None)
     monkeypatch.setenv("WORLD_SIZE", "2")

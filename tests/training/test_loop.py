@@ -148,6 +148,10 @@ def test_the_mask_learns(make_trainer, tmp_path):
     assert not any(torch.equal(a, b) for a, b in zip(before, mask.parameters(), strict=True))
 
 
+def borrow(folder):
+    return f"--classifier.from_run {folder / 'run'}"
+
+
 def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_checkpoint(make_trainer, tmp_path):
     trainer = make_trainer(tmp_path / "run")
     with pytest.raises(Interrupted):
@@ -156,8 +160,9 @@ def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_checkpoint(make_
     resumed = make_trainer(tmp_path / "run")
     with torch.no_grad():
         next(resumed.model.classifier.parameters()).fill_(float("nan"))
-    with pytest.raises(ArithmeticError, match=r"no longer a number at step .* learning rates"):
+    with pytest.raises(ArithmeticError, match=r"no longer a number at step .* learning rates") as caught:
         resumed.run()
+    assert str(caught.value).endswith(f"is kept, and its classifier can be started from with {borrow(tmp_path)}")
     assert (tmp_path / "run" / "checkpoint.safetensors").read_bytes() == good
 
 
@@ -182,8 +187,10 @@ def test_the_first_bad_batch_is_named_whenever_it_is_noticed(make_trainer, tmp_p
     step = 5 * epoch + batch
     rate = trainer._rates(step)["mask"]
     where = rf"the loss is .* step {step + 1} \(epoch {epoch + 1}, batch {batch + 1} of 5\).* {rate:g} for the mask"
-    with pytest.raises(ArithmeticError, match=where):
+    with pytest.raises(ArithmeticError, match=where) as caught:
         trainer.run()
+    assert str(caught.value).endswith("lower them and train again into another folder")
+    assert "checkpoint" not in str(caught.value)
     assert not (tmp_path / "run" / "checkpoint.safetensors").exists()
 
 

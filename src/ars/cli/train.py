@@ -8,6 +8,7 @@ from pathlib import Path
 from ars.cli.interrupt import stoppable
 from ars.cli.options import Override, Subparsers, add_command, add_device
 from ars.cli.training_view import describe_epoch, training_view
+from ars.experiments.files import CHECKPOINT, MODEL
 from ars.experiments.recipe import Recipe, read_recipe, recipe_keys, recipe_parser
 from ars.experiments.world import read_team
 
@@ -78,6 +79,9 @@ def run(options: argparse.Namespace) -> int:
     if first and recipe.train.mask_only_epochs and not recipe.classifier.trained:
         print(f"the first {recipe.train.mask_only_epochs} epochs fit the mask to an untrained classifier; "
               "start from a trained one with --classifier.from_run RUN", file=sys.stderr)  # fmt: skip
+    source = Path(recipe.classifier.from_run or "").expanduser()
+    if first and recipe.classifier.from_run and not (source / MODEL).exists() and (source / CHECKPOINT).exists():
+        print(f"{source} was not trained to the end; the classifier is that of its last checkpoint", file=sys.stderr)
     train_with_progress(recipe, folder, options.device)
     return 0
 

@@ -5,6 +5,7 @@ its checkpoint to the same weights as one that was not. Several processes share 
 the first of them validates and writes.
 """
 
+import shlex
 import time
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -20,12 +21,14 @@ from ars.smoothing import SmoothedClassifier
 from ars.theory import Norm
 from ars.training.averaging import MovingAverage
 from ars.training.checkpoint import (
+    OF_MODEL,
     CheckpointError,
     load_model,
     load_optimizers,
     load_tensors,
     optimizer_tensors,
     save_tensors,
+    under,
 )
 from ars.training.freezing import Modes
 from ars.training.meeting import Decision, Meetings
@@ -152,7 +155,7 @@ class Trainer:
         self._check_weights()
         if not self.ranks.first:
             return
-        tensors = {f"model/{name}": tensor for name, tensor in self.model.state_dict().items()}
+        tensors = {OF_MODEL + name: tensor for name, tensor in self.model.state_dict().items()}
         tensors |= {f"optimizer/{name}": tensor for name, tensor in optimizer_tensors(self.optimizers).items()}
         if self.average:
             tensors |= {f"average/{name}": tensor for name, tensor in self.average.tensors().items()}
@@ -165,10 +168,10 @@ class Trainer:
             raise CheckpointError(
                 f"{self.checkpoint} belongs to another recipe; give this run another folder, or remove that file"
             )
-        load_model(self.model, _under(tensors, "model/"), self.checkpoint)
-        load_optimizers(self.optimizers, _under(tensors, "optimizer/"))
+        load_model(self.model, under(tensors, OF_MODEL), self.checkpoint)
+        load_optimizers(self.optimizers, under(tensors, "optimizer/"))
         if self.average:
-            self.average.load(_under(tensors, "average/"))
+            self.average.load(under(tensors, "average/"))
         self.tally.put(*tensors["totals"].tolist())
         self.step = about["step"]
         self._seconds = about.get("seconds", 0.0)
@@ -253,10 +256,14 @@ class Trainer:
     def _trouble(self, what: str, step: int) -> str:
         epoch, batch = divmod(step - 1, self.steps_per_epoch)
         rates = " and ".join(f"{rate:g} for the {name}" for name, rate in self._rates(step - 1).items())
+        kept = (
+            f"; the last good checkpoint is kept, and its classifier can be started from with "
+            f"--classifier.from_run {shlex.quote(str(self.checkpoint.parent))}"
+        )
         return (
             f"{what} no longer a number at step {step} (epoch {epoch + 1}, batch {batch + 1} of "
-            f"{self.steps_per_epoch}), with learning rates of {rates}; the last good checkpoint is kept: lower them "
-            "and train again into another folder"
+            f"{self.steps_per_epoch}), with learning rates of {rates}; lower them and train again into another folder"
+            f"{kept if self.checkpoint.exists() else ''}"
         )
 
     def _rates(self, step: int) -> dict[str, float]:
@@ -271,7 +278,3 @@ class Trainer:
 def step_seed(seed: int, step: int, *, purpose: int = 0, rank: int = 0) -> int:
     """The seed of one step's noise (purpose 0), of one rank's dropout (1) or of validation (2)."""
     return int(np.random.SeedSequence([seed, step, purpose, rank]).generate_state(1, np.uint32)[0])
-
-
-def _under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
