@@ -19,7 +19,7 @@ from ars.training.loop import step_seed
 from ars.training.ranks import Ranks
 from ars.training.settings import TrainSettings
 
-from .two_ranks import CPU, make_trainer
+from .two_ranks import CPU, MANY, make_trainer
 
 
 class Two(Ranks):
@@ -28,8 +28,8 @@ class Two(Ranks):
 
 
 def test_the_rows_of_all_ranks_are_the_batch():
-    rows = [list(range(12))[Two(rank, 3).rows(12)] for rank in range(3)]
-    assert rows == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
+    rows = [list(range(12))[Two(rank, 3).rows] for rank in range(3)]
+    assert rows == [[0, 3, 6, 9], [1, 4, 7, 10], [2, 5, 8, 11]]
     generator = torch.Generator()
     assert Two(1, 3).noise(generator) == Rows(generator, 1, 3)
     assert Ranks().noise(generator) is generator
@@ -95,6 +95,15 @@ def test_two_ranks_end_in_the_weights_of_one(two, one):
         assert torch.equal(first[name], second[name])
         torch.testing.assert_close(first[name], expected[name], rtol=1e-3, atol=1e-5)
     assert max(float((fresh[name] - expected[name]).abs().max()) for name in first) > 1e-2  # training moved them
+
+
+@pytest.mark.parametrize("name", MANY)
+def test_two_ranks_end_in_the_weights_of_one_with_draws_and_accumulation(two, tmp_path, name):
+    one = make_trainer(tmp_path / "run", Ranks(), MANY[name])
+    one.run()
+    tensors, _ = load_tensors(two / f"{name}.safetensors")
+    for key, tensor in one.model.state_dict().items():
+        torch.testing.assert_close(tensors[key], tensor, rtol=1e-3, atol=1e-5)
 
 
 def test_the_log_is_that_of_one_process(two, one):

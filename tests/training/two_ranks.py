@@ -16,10 +16,17 @@ from ars.models import Normalize
 from ars.training.checkpoint import save_tensors
 from ars.training.loop import Interrupted, Trainer
 from ars.training.ranks import Ranks
-from ars.training.settings import TrainSettings
+from ars.training.settings import Consistency, SmoothAdv, TrainSettings
 
 CPU = torch.device("cpu")
 SETTINGS = TrainSettings(epochs=1, batch_size=128, precision="float32")
+FEW = replace(SETTINGS, max_steps=4)
+MANY = {
+    "draws": replace(FEW, draws=3),
+    "accumulate": replace(FEW, accumulate=4),
+    "both": replace(FEW, draws=2, accumulate=2, consistency=Consistency(weight=2.0)),
+    "attacked": replace(FEW, draws=2, accumulate=2, smoothadv=SmoothAdv(epsilon=0.02, steps=1)),
+}
 RECIPE = Recipe(
     data=Data(passes=1),
     classifier=Classifier(width=4),
@@ -28,7 +35,7 @@ RECIPE = Recipe(
 )
 
 
-def make_trainer(folder: Path, ranks: Ranks) -> Trainer:
+def make_trainer(folder: Path, ranks: Ranks, settings: TrainSettings = SETTINGS) -> Trainer:
     """Of a model with a mask, but without what depends on how a batch is cut: batch normalisation and dropout."""
     folder.mkdir(exist_ok=True)
     benchmark = DigitsOnPhotographs(passes=1)
@@ -39,7 +46,7 @@ def make_trainer(folder: Path, ranks: Ranks) -> Trainer:
         mask = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.Conv2d(4, 1, 3, padding=1), nn.Sigmoid())
         model = adaptive(classifier, mask, sigma=0.25, share=0.5)
     return Trainer(
-        model, benchmark, SETTINGS, seed=0, precision="float32", folder=folder, identity="two", ranks=ranks
+        model, benchmark, settings, seed=0, precision="float32", folder=folder, identity="two", ranks=ranks
     )  # fmt: skip
 
 
@@ -78,6 +85,11 @@ def main(folder: Path) -> None:
     finished = make_trainer(folder / "finished", ranks)
     finished.run()
     save_tensors(folder / f"weights-{ranks.rank}.safetensors", finished.model.state_dict(), {})
+    for name, settings in MANY.items():
+        trainer = make_trainer(folder / f"run-{name}", ranks, settings)
+        trainer.run()
+        if ranks.first:
+            save_tensors(folder / f"{name}.safetensors", trainer.model.state_dict(), {})
     assert train_run(RECIPE, folder / "run", device=CPU, ranks=ranks)
     (folder / f"rank-{ranks.rank}.json").write_text(json.dumps(seen))
     ranks.close()

@@ -178,9 +178,8 @@ class Trainer:
 
     def _batches(self) -> Iterator[Labelled]:
         epoch, done = divmod(self.step, self.steps_per_epoch)
-        size = self.settings.batch_size
         return self.benchmark.train_batches(
-            epoch, seed=self.seed, batch_size=size, start=done, rows=self.ranks.rows(size)
+            epoch, seed=self.seed, batch_size=self.settings.batch_size, start=done, rows=self.ranks.rows
         )
 
     def _prepare(self) -> None:
