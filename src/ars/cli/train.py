@@ -106,6 +106,8 @@ def train_with_progress(
     starts: Path | None = None,
 ) -> None:
     """Train with a live view; of several processes, the first shows it. enough is asked for as Ctrl-C is."""
+    import torch
+
     from ars.experiments.device import choose_device
     from ars.experiments.run import train_run
     from ars.experiments.team import open_ranks
@@ -138,5 +140,10 @@ def train_with_progress(
             if not ranks.first:
                 raise SystemExit(130) from None  # the first speaks for all
             raise KeyboardInterrupt from None
+        except torch.OutOfMemoryError as error:
+            raise ValueError(
+                f"the memory of {device} is full; raise train.accumulate, which is {recipe.train.accumulate}, or lower "
+                f"train.batch_size, which is {recipe.train.batch_size}, and train into another folder"
+            ) from error
         if ranks.first and not trained:
             show.say("trained already")
