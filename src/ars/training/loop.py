@@ -5,6 +5,7 @@ its checkpoint to the same weights as one that was not. Several processes share 
 the first of them validates and writes.
 """
 
+import math
 import shlex
 import time
 from collections.abc import Callable, Iterator
@@ -131,13 +132,14 @@ class Trainer:
                         continue
                     decision = meetings.hold(self.step, stop=stop())
                     self._check_loss(decision.first_bad)
+                    rate, left = pace.read(self.step)
                     if self.ranks.first:
-                        rate, left = pace.read(self.step)
                         watch(self._standing(decision, rate, left))
-                        if ended:
-                            report(self._end_epoch(decision, rate, pace.start_up))
                     if ended:
-                        self.tally.put(0.0, 0.0)
+                        progress = self._end_epoch(decision, rate, pace.start_up)
+                        if self.ranks.first:
+                            write_log(self.log, progress)
+                            report(progress)
                     if decision.stop or decision.save:
                         self.save()
                     if decision.stop:
@@ -215,17 +217,22 @@ class Trainer:
         )
 
     def _end_epoch(self, decision: Decision, rate: float, start_up: float | None) -> Progress:
+        """What came of the epoch; all processes hear what the first found in validation, and stop where that is NaN."""
         epoch, steps = self.step // self.steps_per_epoch, self.steps_per_epoch
         means = (decision.loss / steps, decision.accuracy / steps)
-        found = self._validate()
+        correct, openness = self.ranks.gather(self._validate() if self.ranks.first else (0.0, 0.0))[0]
+        if math.isnan(openness):
+            raise ArithmeticError(self._trouble("the mask is", self.step))
+        self.tally.put(0.0, 0.0)
         share = first_share(self.evaluated.mechanism.sigmas)
-        progress = Progress(epoch, self.settings.epochs, *means, *found, share, rate, start_up)
-        write_log(self.log, progress)
-        return progress
+        return Progress(epoch, self.settings.epochs, *means, correct, openness, share, rate, start_up)
 
     @torch.no_grad()
     def _validate(self) -> tuple[float, float]:
-        """Accuracy and mean squared mask on held-out images, one draw each, the same noise after every epoch."""
+        """Accuracy and mean squared mask on held-out images, one draw each, the same noise after every epoch.
+
+        Both are NaN where the mask is: the last update is in no loss yet.
+        """
         model = self.evaluated.eval()
         generator = torch.Generator(self.device).manual_seed(step_seed(self.seed, 0, purpose=2))
         indices = iter(range(min(VALIDATION_IMAGES, self.benchmark.size("validation"))))
@@ -235,8 +242,8 @@ class Trainer:
             with autocast(self.device, self.precision):
                 try:
                     releases = model.mechanism.release(images, generator)
-                except ValueError as error:  # a mask of NaN: the last update is in no loss yet
-                    raise ArithmeticError(self._trouble("the mask is", self.step)) from error
+                except ValueError:
+                    return math.nan, math.nan
                 logits = model.classifier(model.combine(releases))
             correct += float((logits.argmax(dim=1) == labels).sum())
             openness += float(releases[-1].weight.square().mean()) * len(batch)
