@@ -135,6 +135,12 @@ def test_a_classifier_of_a_run_that_was_not_trained_to_the_end_is_pointed_out(he
         assert ("is that of its last checkpoint" in capsys.readouterr().err) == (name == "checkpoint")
 
 
+def test_a_trial_of_a_few_steps_says_what_came_of_it(here, capsys):
+    assert main(["train", "--out=run", *TINY]) == 0
+    assert "run: epoch 1 of 7, ended after 1 step: loss" in capsys.readouterr().err
+    assert '"validation_accuracy": ' in (here / "work" / "run" / "train.jsonl").read_text()
+
+
 def test_a_full_memory_is_one_sentence_with_the_settings_that_help(here, capsys, monkeypatch):
     def full(*arguments, **options):
         raise torch.OutOfMemoryError("CUDA out of memory.\nTried to allocate 20.00 GiB")

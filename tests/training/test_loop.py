@@ -33,14 +33,38 @@ def test_an_interrupted_run_ends_in_the_same_weights_and_the_same_log(make_train
     torch.manual_seed(999)  # the global generator must not matter
     resumed.run()
     assert equal(weights(whole), weights(resumed))
+    assert log(whole) == log(resumed)
+    assert [line["epoch"] for line in log(whole)] == [1, 2]
 
-    def log(folder):
-        lines = [json.loads(line) for line in (tmp_path / folder / "train.jsonl").read_text().splitlines()]
-        timed = ("images_a_second", "start_up_seconds")
-        return [{key: line[key] for key in line if key not in timed} for line in lines]
 
-    assert log("whole") == log("broken")
-    assert [line["epoch"] for line in log("whole")] == [1, 2]
+def log(trainer):
+    """The lines of train.jsonl without what a clock says."""
+    lines = [json.loads(line) for line in trainer.log.read_text().splitlines()]
+    timed = ("images_a_second", "start_up_seconds")
+    return [{key: line[key] for key in line if key not in timed} for line in lines]
+
+
+@pytest.mark.parametrize(("max_steps", "stop_at"), [(2, 1), (2, 2), (7, 6)])
+def test_an_epoch_that_is_cut_short_is_reported_with_the_steps_it_had(make_trainer, tmp_path, max_steps, stop_at):
+    recipe = dataclasses.replace(RECIPE, train=dataclasses.replace(RECIPE.train, max_steps=max_steps))
+    whole, longer, seen = make_trainer(tmp_path / "whole", recipe), make_trainer(tmp_path / "longer"), []
+    whole.run(report=seen.append)
+    with pytest.raises(Interrupted):
+        longer.run(stop=lambda: longer.step == max_steps)
+    epochs, steps = divmod(max_steps, whole.steps_per_epoch)
+    assert [at.steps for at in seen] == [*[None] * epochs, steps]
+    assert [at.epoch for at in seen] == list(range(1, epochs + 2))
+    sums = load_tensors(longer.checkpoint)[0]["totals"].tolist()
+    assert [steps * seen[-1].loss, steps * seen[-1].accuracy] == pytest.approx(sums)
+    assert seen[-1].validation_accuracy == whole._validate()[0]
+
+    broken = make_trainer(tmp_path / "broken", recipe)
+    with pytest.raises(Interrupted):
+        broken.run(stop=lambda: broken.step == stop_at)
+    resumed = make_trainer(tmp_path / "broken", recipe)
+    resumed.run()
+    assert equal(weights(whole), weights(resumed))
+    assert log(whole) == log(resumed)
 
 
 SHORT = dataclasses.replace(RECIPE.train, epochs=1, batch_size=512)

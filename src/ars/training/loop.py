@@ -126,9 +126,9 @@ class Trainer:
                 pace.begin_epoch(self.step)
                 for images, labels in self._batches():
                     self._train_step(images.to(self.device), labels.to(self.device))
-                    ended = self.step % self.steps_per_epoch == 0
                     last = self.step == self.steps
-                    if not (ended or last or meetings.due(self.step, stop)):
+                    ended = last or self.step % self.steps_per_epoch == 0
+                    if not (ended or meetings.due(self.step, stop)):
                         continue
                     decision = meetings.hold(self.step, stop=stop())
                     self._check_loss(decision.first_bad)
@@ -218,14 +218,16 @@ class Trainer:
 
     def _end_epoch(self, decision: Decision, rate: float, start_up: float | None) -> Progress:
         """What came of the epoch; all processes hear what the first found in validation, and stop where that is NaN."""
-        epoch, steps = self.step // self.steps_per_epoch, self.steps_per_epoch
+        epoch, before = divmod(self.step - 1, self.steps_per_epoch)
+        steps = before + 1
         means = (decision.loss / steps, decision.accuracy / steps)
         correct, openness = self.ranks.gather(self._validate() if self.ranks.first else (0.0, 0.0))[0]
         if math.isnan(openness):
             raise ArithmeticError(self._trouble("the mask is", self.step))
         self.tally.put(0.0, 0.0)
         share = first_share(self.evaluated.mechanism.sigmas)
-        return Progress(epoch, self.settings.epochs, *means, correct, openness, share, rate, start_up)
+        cut = steps if steps < self.steps_per_epoch else None
+        return Progress(epoch + 1, self.settings.epochs, *means, correct, openness, share, rate, start_up, cut)
 
     @torch.no_grad()
     def _validate(self) -> tuple[float, float]:
