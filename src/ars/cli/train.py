@@ -57,6 +57,7 @@ def add_to(commands: Subparsers) -> None:
         nargs=0,
         help="train only the mask, the classifier stays as it is: short for --classifier.freeze true",
     )
+    parser.set_defaults(known="ars train --keys")
     parser.add_argument("--keys", action="store_true", help="list every key of a recipe and exit")
     add_device(parser)
     for key in recipe_keys(Recipe()):  # listed by --keys
