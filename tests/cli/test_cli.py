@@ -87,14 +87,24 @@ def test_a_bad_radius_question_gets_one_sentence(arguments, words, capsys):
     assert words in sentence(capsys)
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [[], ["magic"], ["radius", "--sgma", "1"], ["certify", "x", "--magic"], ["train", "--train.epoch", "3"]],
-)
-def test_unknown_commands_and_options_exit_with_2(arguments, capsys):
+@pytest.mark.parametrize("arguments", [[], ["magic"], ["radius", "--sgma", "1"]])
+def test_unknown_and_incomplete_commands_exit_with_2(arguments, capsys):
     with pytest.raises(SystemExit) as caught:
         main(arguments)
     assert caught.value.code == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["train", "a.yaml", "--train.epoch", "3"], "there is no --train.epoch; 'ars train --keys' lists"),
+        (["certify", "x", "--magic"], "there is no --magic; 'ars certify --help' lists"),
+        (["data", "list", "--magic"], "there is no --magic; 'ars data list --help' lists"),
+    ],
+)
+def test_unknown_options_are_refused_in_one_sentence_that_says_where_the_known_ones_are(arguments, words, capsys):
+    assert main(arguments) == 2
+    assert words in sentence(capsys)
 
 
 @pytest.mark.parametrize(

@@ -136,6 +136,31 @@ def test_a_classifier_of_another_noise_is_pointed_out(here, capsys):
     assert "the classifier of cohen was trained at sigma = 0.25 and gets 1.5 here" in capsys.readouterr().err
 
 
+def test_a_classifier_of_a_run_that_was_not_trained_to_the_end_is_pointed_out(here, capsys, monkeypatch):
+    monkeypatch.setattr("ars.cli.train.train_with_progress", lambda *arguments: None)
+    for name in ("checkpoint", "model"):
+        (here / name).mkdir()
+        (here / name / f"{name}.safetensors").touch()
+        assert main(["train", "--out=run", f"--classifier.from_run={here / name}"]) == 0
+        assert ("is that of its last checkpoint" in capsys.readouterr().err) == (name == "checkpoint")
+
+
+def test_a_trial_of_a_few_steps_says_what_came_of_it(here, capsys):
+    assert main(["train", "--out=run", *TINY]) == 0
+    assert "run: epoch 1 of 7, ended after 1 step: loss" in capsys.readouterr().err
+    assert '"validation_accuracy": ' in (here / "work" / "run" / "train.jsonl").read_text()
+
+
+def test_a_full_memory_is_one_sentence_with_the_settings_that_help(here, capsys, monkeypatch):
+    def full(*arguments, **options):
+        raise torch.OutOfMemoryError("CUDA out of memory.\nTried to allocate 20.00 GiB")
+
+    monkeypatch.setattr("ars.training.loop.Trainer._train_step", full)
+    assert main(["train", "--out=run", *TINY]) == 2
+    said = sentence(capsys)
+    assert "the memory of cpu is full; raise train.accumulate, which is 1, or lower train.batch_size" in said
+
+
 def test_of_several_processes_only_the_first_says_where_the_run_goes(here, capsys, monkeypatch):
     monkeypatch.setattr("ars.cli.train.train_with_progress", lambda *arguments: None)
     monkeypatch.setenv("WORLD_SIZE", "2")

@@ -313,7 +313,7 @@ def test_the_real_test_inputs_do_not_depend_on_how_many_processes_make_them(work
 def test_the_rows_of_a_batch_are_those_of_the_whole_batch(make):
     benchmark = make(40)
     (images, labels), *_ = benchmark.train_batches(2, seed=3, batch_size=8, start=1)
-    for rows in (slice(0, 4), slice(4, 8)):
+    for rows in (slice(4, 8), slice(0, None, 2), slice(1, None, 2)):
         (mine, my_labels), *_ = benchmark.train_batches(2, seed=3, batch_size=8, start=1, rows=rows)
         assert torch.equal(mine, images[rows])
         assert torch.equal(my_labels, labels[rows])

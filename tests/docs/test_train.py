@@ -7,7 +7,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "train.md").read_text(encoding="utf-8")
-COMMANDS = [line for block in re.findall(r"```\n(.*?)```", PAGE, flags=re.DOTALL) for line in block.splitlines()]
+BLOCKS = re.findall(r"```(\w*)\n(.*?)```", PAGE, flags=re.DOTALL)
+COMMANDS = [line for language, block in BLOCKS if not language for line in block.splitlines()]
 
 
 @pytest.mark.parametrize("line", COMMANDS)

@@ -1,4 +1,5 @@
 import dataclasses
+import shlex
 import shutil
 import sys
 
@@ -6,11 +7,14 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from ars.experiments.borrowing import weights_file
 from ars.experiments.certifying import certify_run
 from ars.experiments.given import Around
 from ars.experiments.recipe import Classifier, RecipeError
 from ars.experiments.run import load_run, train_run
-from ars.training.checkpoint import load_tensors
+from ars.training.checkpoint import load_tensors, under
+from ars.training.loop import Interrupted
+from ars.training.settings import Optimizer
 
 from .conftest import CPU, TINY
 
@@ -93,6 +97,34 @@ def test_a_classifier_that_is_not_frozen_starts_from_the_run_and_learns_on(sourc
     origin = classifier_of(source)["classifier.1.0.weight"]
     assert torch.equal(started["slow"], origin)
     assert not torch.equal(started["fast"], origin)
+
+
+def test_a_run_whose_loss_is_no_number_says_how_to_go_on_from_its_checkpoint_and_so_it_does(tmp_path, monkeypatch):
+    broken, recipe = tmp_path / "a run", dataclasses.replace(TINY, train=SHORT)
+    steps = iter([False, True])
+    with pytest.raises(Interrupted):
+        train_run(recipe, broken, device=CPU, stop=lambda: next(steps))
+    saved = under(load_tensors(broken / "checkpoint.safetensors")[0], "model/")
+    with monkeypatch.context() as poisoned:
+        poisoned.setattr("ars.training.loop.Trainer._check_weights", lambda trainer: trainer._check_loss(1))
+        with pytest.raises(ArithmeticError, match="the last good checkpoint is kept") as caught:
+            train_run(recipe, broken, device=CPU)
+    option, value = shlex.split(str(caught.value))[-2:]
+    assert option == "--classifier.from_run"
+    slow = Optimizer(name="sgd", lr=1e-30)
+    advised = around(from_run=value)
+    assert train_run(
+        dataclasses.replace(advised, train=dataclasses.replace(SHORT, classifier=slow)), tmp_path / "run", device=CPU
+    )
+    trained = dict(load_run(tmp_path / "run", CPU)[2].classifier.named_parameters())
+    assert trained
+    assert all(torch.equal(trained[name], saved[f"classifier.{name}"]) for name in trained)
+
+
+def test_a_model_goes_before_a_checkpoint(source, tmp_path):
+    shutil.copytree(source, tmp_path / "source")
+    (tmp_path / "source" / "checkpoint.safetensors").write_bytes(b"left over")
+    assert weights_file(around(from_run=str(tmp_path / "source"))).name == "model.safetensors"
 
 
 def test_weights_that_change_are_another_recipe(source, tmp_path):

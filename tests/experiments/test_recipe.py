@@ -45,6 +45,8 @@ def test_dotted_overrides_change_single_values():
         ("seed: -1", "a seed must be at least 0, got -1"),
         ("certify: {seed: -2}", "a seed must be at least 0, got 0 and -2"),
         ("certify: {norm: l2}", "method adaptive masks, which certifies linf only"),
+        ("method: unicr\nbeta: 1.5\ncertify: {norm: l2}", "unicr certifies l2 for beta 2 only, got beta 1.5"),
+        ("method: unicr\ncertify: {norm: l2}", "unicr certifies l2 for beta 2 only, got beta null"),
         ("a: [", "parsing"),
         ("just text", "just text"),
     ],
@@ -56,6 +58,11 @@ def test_what_does_not_make_sense_is_refused_by_name(tmp_path, content, sentence
         read_recipe(path)
     assert "\n" not in str(caught.value)
     assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize(("beta", "norm"), [("2", "l2"), ("1.5", "linf"), ("null", "linf")])
+def test_unicr_takes_the_norms_that_its_noise_is_certified_for(beta, norm):
+    assert read_recipe(None, ["--method", "unicr", "--beta", beta, "--certify.norm", norm]).certify.norm == norm
 
 
 def test_a_share_is_a_number_or_learned(tmp_path):

@@ -33,14 +33,38 @@ def test_an_interrupted_run_ends_in_the_same_weights_and_the_same_log(make_train
     torch.manual_seed(999)  # the global generator must not matter
     resumed.run()
     assert equal(weights(whole), weights(resumed))
+    assert log(whole) == log(resumed)
+    assert [line["epoch"] for line in log(whole)] == [1, 2]
 
-    def log(folder):
-        lines = [json.loads(line) for line in (tmp_path / folder / "train.jsonl").read_text().splitlines()]
-        timed = ("images_a_second", "start_up_seconds")
-        return [{key: line[key] for key in line if key not in timed} for line in lines]
 
-    assert log("whole") == log("broken")
-    assert [line["epoch"] for line in log("whole")] == [1, 2]
+def log(trainer):
+    """The lines of train.jsonl without what a clock says."""
+    lines = [json.loads(line) for line in trainer.log.read_text().splitlines()]
+    timed = ("images_a_second", "start_up_seconds")
+    return [{key: line[key] for key in line if key not in timed} for line in lines]
+
+
+@pytest.mark.parametrize(("max_steps", "stop_at"), [(2, 1), (2, 2), (7, 6)])
+def test_an_epoch_that_is_cut_short_is_reported_with_the_steps_it_had(make_trainer, tmp_path, max_steps, stop_at):
+    recipe = dataclasses.replace(RECIPE, train=dataclasses.replace(RECIPE.train, max_steps=max_steps))
+    whole, longer, seen = make_trainer(tmp_path / "whole", recipe), make_trainer(tmp_path / "longer"), []
+    whole.run(report=seen.append)
+    with pytest.raises(Interrupted):
+        longer.run(stop=lambda: longer.step == max_steps)
+    epochs, steps = divmod(max_steps, whole.steps_per_epoch)
+    assert [at.steps for at in seen] == [*[None] * epochs, steps]
+    assert [at.epoch for at in seen] == list(range(1, epochs + 2))
+    sums = load_tensors(longer.checkpoint)[0]["totals"].tolist()
+    assert [steps * seen[-1].loss, steps * seen[-1].accuracy] == pytest.approx(sums)
+    assert seen[-1].validation_accuracy == whole._validate()[0]
+
+    broken = make_trainer(tmp_path / "broken", recipe)
+    with pytest.raises(Interrupted):
+        broken.run(stop=lambda: broken.step == stop_at)
+    resumed = make_trainer(tmp_path / "broken", recipe)
+    resumed.run()
+    assert equal(weights(whole), weights(resumed))
+    assert log(whole) == log(resumed)
 
 
 SHORT = dataclasses.replace(RECIPE.train, epochs=1, batch_size=512)
@@ -148,6 +172,10 @@ def test_the_mask_learns(make_trainer, tmp_path):
     assert not any(torch.equal(a, b) for a, b in zip(before, mask.parameters(), strict=True))
 
 
+def borrow(folder):
+    return f"--classifier.from_run {folder / 'run'}"
+
+
 def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_checkpoint(make_trainer, tmp_path):
     trainer = make_trainer(tmp_path / "run")
     with pytest.raises(Interrupted):
@@ -156,8 +184,9 @@ def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_checkpoint(make_
     resumed = make_trainer(tmp_path / "run")
     with torch.no_grad():
         next(resumed.model.classifier.parameters()).fill_(float("nan"))
-    with pytest.raises(ArithmeticError, match=r"no longer a number at step .* learning rates"):
+    with pytest.raises(ArithmeticError, match=r"no longer a number at step .* learning rates") as caught:
         resumed.run()
+    assert str(caught.value).endswith(f"is kept, and its classifier can be started from with {borrow(tmp_path)}")
     assert (tmp_path / "run" / "checkpoint.safetensors").read_bytes() == good
 
 
@@ -182,8 +211,10 @@ def test_the_first_bad_batch_is_named_whenever_it_is_noticed(make_trainer, tmp_p
     step = 5 * epoch + batch
     rate = trainer._rates(step)["mask"]
     where = rf"the loss is .* step {step + 1} \(epoch {epoch + 1}, batch {batch + 1} of 5\).* {rate:g} for the mask"
-    with pytest.raises(ArithmeticError, match=where):
+    with pytest.raises(ArithmeticError, match=where) as caught:
         trainer.run()
+    assert str(caught.value).endswith("lower them and train again into another folder")
+    assert "checkpoint" not in str(caught.value)
     assert not (tmp_path / "run" / "checkpoint.safetensors").exists()
 
 

@@ -19,7 +19,7 @@ from ars.training.loop import step_seed
 from ars.training.ranks import Ranks
 from ars.training.settings import TrainSettings
 
-from .two_ranks import CPU, make_trainer
+from .two_ranks import CPU, FEW, MANY, Spare, make_trainer
 
 
 class Two(Ranks):
@@ -28,8 +28,8 @@ class Two(Ranks):
 
 
 def test_the_rows_of_all_ranks_are_the_batch():
-    rows = [list(range(12))[Two(rank, 3).rows(12)] for rank in range(3)]
-    assert rows == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
+    rows = [list(range(12))[Two(rank, 3).rows] for rank in range(3)]
+    assert rows == [[0, 3, 6, 9], [1, 4, 7, 10], [2, 5, 8, 11]]
     generator = torch.Generator()
     assert Two(1, 3).noise(generator) == Rows(generator, 1, 3)
     assert Ranks().noise(generator) is generator
@@ -97,6 +97,15 @@ def test_two_ranks_end_in_the_weights_of_one(two, one):
     assert max(float((fresh[name] - expected[name]).abs().max()) for name in first) > 1e-2  # training moved them
 
 
+@pytest.mark.parametrize("name", MANY)
+def test_two_ranks_end_in_the_weights_of_one_with_draws_and_accumulation(two, tmp_path, name):
+    one = make_trainer(tmp_path / "run", Ranks(), MANY[name])
+    one.run()
+    tensors, _ = load_tensors(two / f"{name}.safetensors")
+    for key, tensor in one.model.state_dict().items():
+        torch.testing.assert_close(tensors[key], tensor, rtol=1e-3, atol=1e-5)
+
+
 def test_the_log_is_that_of_one_process(two, one):
     mine, theirs = (json.loads(path.read_text()) for path in (one.log, two / "finished" / "train.jsonl"))
     for name in ("loss", "accuracy", "validation_accuracy", "mean_square_mask"):
@@ -128,6 +137,21 @@ def test_a_bad_batch_of_one_rank_is_named_by_all(two):
     assert "at step 4 (epoch 1, batch 4 of 10)" in sentences.pop()
 
 
+def test_a_mask_that_is_no_number_in_validation_stops_all(two):
+    sentences = {said(two, rank)["unfit"] for rank in range(2)}
+    assert len(sentences) == 1
+    assert "the mask is no longer a number at step 10" in sentences.pop()
+
+
+def test_a_parameter_of_someone_elses_network_that_gets_no_gradient_is_left_alone(two, tmp_path):
+    one = make_trainer(tmp_path / "run", Ranks(), FEW, Spare)
+    one.run()
+    tensors, _ = load_tensors(two / "spare.safetensors")
+    for key, tensor in one.model.state_dict().items():
+        torch.testing.assert_close(tensors[key], tensor, rtol=1e-3, atol=1e-5)
+    assert torch.equal(tensors["classifier.spare"], torch.ones(3))
+
+
 def test_batch_normalisation_cannot_be_shared_between_cpus(two):
     assert "torch has no version of it for CPUs" in said(two, 0)["sync_batchnorm"]
 
@@ -147,7 +171,7 @@ def test_shared_batch_normalisation_keeps_names_and_the_parameters_that_the_opti
     from ars.training.accelerated import AcceleratedRanks
 
     ranks = object.__new__(AcceleratedRanks)
-    ranks.accelerator = SimpleNamespace(prepare=lambda module: module)
+    ranks.accelerator, ranks.how = SimpleNamespace(prepare=lambda module: module), SimpleNamespace()
     network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4))
     names, parameters = list(network.state_dict()), list(network.parameters())
     wrapped = ranks.wrap(network, TrainSettings(sync_batchnorm=True))

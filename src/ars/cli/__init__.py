@@ -15,7 +15,11 @@ COMMANDS = (demo, train, certify, vote, predict, report, sweep, pack, results, r
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; 0 on success, 2 with one sentence on bad input, 130 when interrupted."""
     given = sys.argv[1:] if arguments is None else list(arguments)
-    options = make_parser().parse_args(given)
+    options, unknown = make_parser().parse_known_args(given)
+    if unknown:
+        names = [it for it in unknown if it.startswith("-")] or unknown  # without the values of options
+        print(f"{_who()}: there is no {' or '.join(names)}; '{options.known}' lists what there is", file=sys.stderr)
+        return 2
     try:
         return int(options.run(options))
     except KeyboardInterrupt:

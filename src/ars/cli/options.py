@@ -34,7 +34,7 @@ def add_command(
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, known=f"{parser.prog} --help")
     return parser
 
 

@@ -2,12 +2,13 @@
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ars.cli.interrupt import stoppable
 from ars.cli.options import Override, Subparsers, add_command, add_device
 from ars.cli.training_view import describe_epoch, training_view
+from ars.experiments.files import CHECKPOINT, MODEL
 from ars.experiments.recipe import Recipe, read_recipe, recipe_keys, recipe_parser, source_sigma
 from ars.experiments.world import read_team
 
@@ -56,6 +57,7 @@ def add_to(commands: Subparsers) -> None:
         nargs=0,
         help="train only the mask, the classifier stays as it is: short for --classifier.freeze true",
     )
+    parser.set_defaults(known="ars train --keys")
     parser.add_argument("--keys", action="store_true", help="list every key of a recipe and exit")
     add_device(parser)
     for key in recipe_keys(Recipe()):  # listed by --keys
@@ -75,17 +77,30 @@ def run(options: argparse.Namespace) -> int:
         folder = usual_folder(options.recipe.stem, recipe)
         if first:
             print(f"the run goes to {folder}; another place: --out RUN")
-    if first and recipe.train.mask_only_epochs and not recipe.classifier.trained:
-        print(f"the first {recipe.train.mask_only_epochs} epochs fit the mask to an untrained classifier; "
-              "start from a trained one with --classifier.from_run RUN", file=sys.stderr)  # fmt: skip
-    if first and (sigma := source_sigma(recipe)) not in (None, recipe.sigma):
-        print(
-            f"the classifier of {recipe.classifier.from_run} was trained at sigma = {sigma:g} and gets {recipe.sigma:g}"
-            " here; unless that is meant, name one of the same noise: --classifier.from_run RUN",
-            file=sys.stderr,
-        )
+    if first:
+        for doubt in doubts(recipe):
+            print(doubt, file=sys.stderr)
     train_with_progress(recipe, folder, options.device)
     return 0
+
+
+def doubts(recipe: Recipe) -> Iterator[str]:
+    """What a recipe may not have been meant to do."""
+    if recipe.train.mask_only_epochs and not recipe.classifier.trained:
+        yield (
+            f"the first {recipe.train.mask_only_epochs} epochs fit the mask to an untrained classifier; "
+            "start from a trained one with --classifier.from_run RUN"
+        )
+    if recipe.classifier.from_run is None:
+        return
+    source = Path(recipe.classifier.from_run).expanduser()
+    if not (source / MODEL).exists() and (source / CHECKPOINT).exists():
+        yield f"{source} was not trained to the end; the classifier is that of its last checkpoint"
+    if (sigma := source_sigma(recipe)) not in (None, recipe.sigma):
+        yield (
+            f"the classifier of {source} was trained at sigma = {sigma:g} and gets {recipe.sigma:g} here; "
+            "unless that is meant, name one of the same noise: --classifier.from_run RUN"
+        )
 
 
 def usual_folder(stem: str, recipe: Recipe) -> Path:
@@ -108,6 +123,8 @@ def train_with_progress(
     starts: Path | None = None,
 ) -> None:
     """Train with a live view; of several processes, the first shows it. enough is asked for as Ctrl-C is."""
+    import torch
+
     from ars.experiments.device import choose_device
     from ars.experiments.run import train_run
     from ars.experiments.team import open_ranks
@@ -140,5 +157,10 @@ def train_with_progress(
             if not ranks.first:
                 raise SystemExit(130) from None  # the first speaks for all
             raise KeyboardInterrupt from None
+        except torch.OutOfMemoryError as error:
+            raise ValueError(
+                f"the memory of {device} is full; raise train.accumulate, which is {recipe.train.accumulate}, or lower "
+                f"train.batch_size, which is {recipe.train.batch_size}, and train into another folder"
+            ) from error
         if ranks.first and not trained:
             show.say("trained already")

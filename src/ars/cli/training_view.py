@@ -75,7 +75,8 @@ def describe(at: "Standing") -> str:
 def describe_epoch(at: "Progress") -> str:
     """What is said of an epoch; accuracies are of single noisy draws."""
     start_up = "" if at.start_up_seconds is None else f" after {at.start_up_seconds:.0f} s of start-up"
+    cut = "" if at.steps is None else f", ended after {at.steps} {'step' if at.steps == 1 else 'steps'}"
     return (
-        f"epoch {at.epoch} of {at.epochs}: loss {at.loss:.2f}, accuracy {at.accuracy:.0%}, validation "
+        f"epoch {at.epoch} of {at.epochs}{cut}: loss {at.loss:.2f}, accuracy {at.accuracy:.0%}, validation "
         f"{at.validation_accuracy:.0%}, mask {at.mean_square_mask:.2f}, {at.images_a_second:,.0f} images/s{start_up}"
     )

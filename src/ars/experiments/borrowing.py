@@ -4,10 +4,10 @@ from dataclasses import replace
 from hashlib import file_digest
 from pathlib import Path
 
-from ars.experiments.files import MODEL
+from ars.experiments.files import CHECKPOINT, MODEL
 from ars.experiments.recipe import Recipe, RecipeError
 from ars.smoothing import SmoothedClassifier
-from ars.training.checkpoint import load_tensors, misfits
+from ars.training.checkpoint import OF_MODEL, load_tensors, misfits, under
 
 PREFIX, MASK = "classifier.", ".mask."
 
@@ -26,12 +26,16 @@ def pinned(recipe: Recipe) -> Recipe:
 
 
 def weights_file(recipe: Recipe) -> Path | None:
-    """Where the weights of the classifier come from; None where they are new or come with its code."""
+    """Where the weights of the classifier come from; None where they are new or come with its code.
+
+    Of a run that was not trained to the end, that is its last checkpoint.
+    """
     if recipe.classifier.from_run is not None:
-        path = Path(recipe.classifier.from_run).expanduser() / MODEL
-        if not path.is_file():
+        folder = Path(recipe.classifier.from_run).expanduser()
+        path = next((folder / name for name in (MODEL, CHECKPOINT) if (folder / name).is_file()), None)
+        if path is None:
             raise RecipeError(
-                f"classifier.from_run names {path.parent}, where no trained model is; train it first, or name another"
+                f"classifier.from_run names {folder}, where no trained model is; train it first, or name another"
             )
         return path
     if recipe.classifier.weights is not None:
@@ -53,7 +57,7 @@ def take_classifier(model: SmoothedClassifier, path: Path, *, of_model: bool) ->
     """Give the classifier the weights in a file, which are its own or those of a whole model of ours."""
     tensors, _ = load_tensors(path)
     if of_model:
-        tensors = {name.removeprefix(PREFIX): it for name, it in tensors.items() if name.startswith(PREFIX)}
+        tensors = under(tensors, OF_MODEL + PREFIX if path.name == CHECKPOINT else PREFIX)
     wrong = misfits(model.classifier, tensors)
     if wrong:
         raise RecipeError(

@@ -46,7 +46,7 @@ def pack_sweep(
 
 def pack_cell(cell: Cell, run: Path, target: Path) -> int:
     """Pack one finished cell; returns the bytes that it takes."""
-    logged = (run / LOG).exists()  # not where train.max_steps ends before the first epoch does
+    logged = (run / LOG).exists()  # not where an earlier version ended before the first epoch did
     kept = (BENCHMARK, ENVIRONMENT, *([LOG] if logged else []), *([MASKS] if cell.recipe.method in MASKED else []))
     content: dict[str, str | bytes] = {name: (run / name).read_bytes() for name in kept}
     begun = read_recipe(run / RECIPE)  # it has the digest of a classifier that was trained before

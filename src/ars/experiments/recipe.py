@@ -109,7 +109,7 @@ class CertifySettings:
     Args:
         examples: how many images.
         every: take each every-th image of the test set.
-        norm: linf or l2 (l2 for methods without a mask).
+        norm: linf or l2 (l2 for methods without a mask; of unicr with beta 2).
         n_select: draws that choose the class.
         n_estimate: fresh draws that its radius rests on; the most of them where the mode may stop earlier.
         mode: fixed (all draws, as in the paper), radius (planned from the selection draws) or curve (decide radii).
@@ -185,6 +185,12 @@ class Recipe:
             raise ValueError(
                 f"method {self.method} masks, which certifies linf only (Prop. 2.4), got certify.norm "
                 f"{self.certify.norm}; use linf, or cohen"
+            )
+        if self.method == "unicr" and self.certify.norm != "linf" and self.beta != 2:
+            beta = "null (the paper's, mostly not 2)" if self.beta is None else f"{self.beta:g}"
+            raise ValueError(
+                f"method unicr certifies {self.certify.norm} for beta 2 only, got beta {beta} and certify.norm "
+                f"{self.certify.norm}; set beta to 2, or use linf"
             )
         if self.share != "learned" and not 0 < self.share < 1:
             raise ValueError(f"share must lie strictly between 0 and 1 or be learned, got {self.share}")

@@ -32,7 +32,7 @@ def scalars(folder: Path) -> "Iterator[Callable[[Progress], None]]":
                 made = SummaryWriter(str(folder / FOLDER), purge_step=progress.epoch)
                 writer = open_files.enter_context(made)
             for name, value in asdict(progress).items():
-                if name not in ("epoch", "epochs") and value is not None:  # one step has no share
+                if name not in ("epoch", "epochs", "steps") and value is not None:  # one step has no share
                     writer.add_scalar(name, value, progress.epoch)
             writer.flush()
 

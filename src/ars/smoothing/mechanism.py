@@ -18,10 +18,11 @@ SCALE_ERROR = 1e-6
 
 @dataclass(frozen=True)
 class Rows:
-    """The generator of a larger batch, of which these images are the part-th of several equal runs.
+    """The generator of a larger batch, of which these images are every parts-th, from the part-th on.
 
     Each part gets the very noise that it would get in the whole batch, so processes that share one agree with one
-    process and never repeat each other.
+    process and never repeat each other. That holds for a run of the batch and for several copies of it too: taken
+    so, a run of a part is the part of a run.
     """
 
     generator: torch.Generator
@@ -125,7 +126,7 @@ def draw_like(x: Images, generator: Generators, draw: Draw) -> Images:
         return generator.play(x, draw)
     if isinstance(generator, Rows):
         whole = torch.empty((generator.parts * len(x), *x.shape[1:]), dtype=torch.float32, device=x.device)
-        return draw(whole, generator.generator).chunk(generator.parts)[generator.part]
+        return draw(whole, generator.generator)[generator.part :: generator.parts]
     noise = torch.empty(x.shape, dtype=torch.float32, device=x.device)
     if isinstance(generator, torch.Generator):
         return draw(noise, generator)

@@ -10,6 +10,7 @@ from torch import nn
 
 from ars.training.ranks import Module, Ranks
 from ars.training.settings import TrainSettings
+from ars.training.speed import replayable
 
 
 class AcceleratedRanks(Ranks):
@@ -17,9 +18,9 @@ class AcceleratedRanks(Ranks):
 
     def __init__(self, device: torch.device) -> None:
         # Buffers are the running statistics, which training only writes: those of the first process are saved.
-        kept_apart = DistributedDataParallelKwargs(broadcast_buffers=False)
+        self.how = DistributedDataParallelKwargs(broadcast_buffers=False)
         self.accelerator = Accelerator(
-            cpu=device.type == "cpu", mixed_precision="no", kwargs_handlers=[kept_apart]
+            cpu=device.type == "cpu", mixed_precision="no", kwargs_handlers=[self.how]
         )  # the objective has its own precision
         self.rank, self.size = self.accelerator.process_index, self.accelerator.num_processes
 
@@ -33,7 +34,11 @@ class AcceleratedRanks(Ranks):
             )
 
     def wrap(self, module: Module, settings: TrainSettings) -> Module:
-        """The module in DistributedDataParallel; what it wraps keeps its names and parameters."""
+        """The module in DistributedDataParallel; what it wraps keeps its names and parameters.
+
+        A network of someone else's may leave parameters without a gradient: which ones is looked up at every step.
+        """
+        self.how.find_unused_parameters = not replayable(module)
         if settings.sync_batchnorm:
             module = nn.SyncBatchNorm.convert_sync_batchnorm(module)  # type: ignore[no-untyped-call]
         with warnings.catch_warnings():  # torch 2.13 has another name for broadcast_buffers, which 2.5 does not know

@@ -13,6 +13,8 @@ from torch.optim import Optimizer
 
 from ars.certification.writing import whole
 
+OF_MODEL = "model/"  # what the names of the model's tensors begin with in a checkpoint of a training
+
 
 class CheckpointError(ValueError):
     """A checkpoint that is missing, damaged or of another recipe."""
@@ -51,6 +53,11 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             return {name: file.get_tensor(name) for name in file.keys()}, about  # noqa: SIM118
     except (SafetensorError, OSError, ValueError) as error:
         raise CheckpointError(f"{path} is damaged or not a safetensors file ({error}); make it again") from error
+
+
+def under(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """The tensors whose names begin so, by the rest of their names."""
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
 def misfits(model: nn.Module, tensors: Mapping[str, Tensor]) -> list[str]:

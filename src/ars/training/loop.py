@@ -5,6 +5,8 @@ its checkpoint to the same weights as one that was not. Several processes share 
 the first of them validates and writes.
 """
 
+import math
+import shlex
 import time
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -20,12 +22,14 @@ from ars.smoothing import SmoothedClassifier
 from ars.theory import Norm
 from ars.training.averaging import MovingAverage
 from ars.training.checkpoint import (
+    OF_MODEL,
     CheckpointError,
     load_model,
     load_optimizers,
     load_tensors,
     optimizer_tensors,
     save_tensors,
+    under,
 )
 from ars.training.freezing import Modes
 from ars.training.meeting import Decision, Meetings
@@ -122,19 +126,20 @@ class Trainer:
                 pace.begin_epoch(self.step)
                 for images, labels in self._batches():
                     self._train_step(images.to(self.device), labels.to(self.device))
-                    ended = self.step % self.steps_per_epoch == 0
                     last = self.step == self.steps
-                    if not (ended or last or meetings.due(self.step, stop)):
+                    ended = last or self.step % self.steps_per_epoch == 0
+                    if not (ended or meetings.due(self.step, stop)):
                         continue
                     decision = meetings.hold(self.step, stop=stop())
                     self._check_loss(decision.first_bad)
+                    rate, left = pace.read(self.step)
                     if self.ranks.first:
-                        rate, left = pace.read(self.step)
                         watch(self._standing(decision, rate, left))
-                        if ended:
-                            report(self._end_epoch(decision, rate, pace.start_up))
                     if ended:
-                        self.tally.put(0.0, 0.0)
+                        progress = self._end_epoch(decision, rate, pace.start_up)
+                        if self.ranks.first:
+                            write_log(self.log, progress)
+                            report(progress)
                     if decision.stop or decision.save:
                         self.save()
                     if decision.stop:
@@ -152,7 +157,7 @@ class Trainer:
         self._check_weights()
         if not self.ranks.first:
             return
-        tensors = {f"model/{name}": tensor for name, tensor in self.model.state_dict().items()}
+        tensors = {OF_MODEL + name: tensor for name, tensor in self.model.state_dict().items()}
         tensors |= {f"optimizer/{name}": tensor for name, tensor in optimizer_tensors(self.optimizers).items()}
         if self.average:
             tensors |= {f"average/{name}": tensor for name, tensor in self.average.tensors().items()}
@@ -165,19 +170,18 @@ class Trainer:
             raise CheckpointError(
                 f"{self.checkpoint} belongs to another recipe; give this run another folder, or remove that file"
             )
-        load_model(self.model, _under(tensors, "model/"), self.checkpoint)
-        load_optimizers(self.optimizers, _under(tensors, "optimizer/"))
+        load_model(self.model, under(tensors, OF_MODEL), self.checkpoint)
+        load_optimizers(self.optimizers, under(tensors, "optimizer/"))
         if self.average:
-            self.average.load(_under(tensors, "average/"))
+            self.average.load(under(tensors, "average/"))
         self.tally.put(*tensors["totals"].tolist())
         self.step = about["step"]
         self._seconds = about.get("seconds", 0.0)
 
     def _batches(self) -> Iterator[Labelled]:
         epoch, done = divmod(self.step, self.steps_per_epoch)
-        size = self.settings.batch_size
         return self.benchmark.train_batches(
-            epoch, seed=self.seed, batch_size=size, start=done, rows=self.ranks.rows(size)
+            epoch, seed=self.seed, batch_size=self.settings.batch_size, start=done, rows=self.ranks.rows
         )
 
     def _prepare(self) -> None:
@@ -213,17 +217,24 @@ class Trainer:
         )
 
     def _end_epoch(self, decision: Decision, rate: float, start_up: float | None) -> Progress:
-        epoch, steps = self.step // self.steps_per_epoch, self.steps_per_epoch
+        """What came of the epoch; all processes hear what the first found in validation, and stop where that is NaN."""
+        epoch, before = divmod(self.step - 1, self.steps_per_epoch)
+        steps = before + 1
         means = (decision.loss / steps, decision.accuracy / steps)
-        found = self._validate()
+        correct, openness = self.ranks.gather(self._validate() if self.ranks.first else (0.0, 0.0))[0]
+        if math.isnan(openness):
+            raise ArithmeticError(self._trouble("the mask is", self.step))
+        self.tally.put(0.0, 0.0)
         share = first_share(self.evaluated.mechanism.sigmas)
-        progress = Progress(epoch, self.settings.epochs, *means, *found, share, rate, start_up)
-        write_log(self.log, progress)
-        return progress
+        cut = steps if steps < self.steps_per_epoch else None
+        return Progress(epoch + 1, self.settings.epochs, *means, correct, openness, share, rate, start_up, cut)
 
     @torch.no_grad()
     def _validate(self) -> tuple[float, float]:
-        """Accuracy and mean squared mask on held-out images, one draw each, the same noise after every epoch."""
+        """Accuracy and mean squared mask on held-out images, one draw each, the same noise after every epoch.
+
+        Both are NaN where the mask is: the last update is in no loss yet.
+        """
         model = self.evaluated.eval()
         generator = torch.Generator(self.device).manual_seed(step_seed(self.seed, 0, purpose=2))
         indices = iter(range(min(VALIDATION_IMAGES, self.benchmark.size("validation"))))
@@ -233,8 +244,8 @@ class Trainer:
             with autocast(self.device, self.precision):
                 try:
                     releases = model.mechanism.release(images, generator)
-                except ValueError as error:  # a mask of NaN: the last update is in no loss yet
-                    raise ArithmeticError(self._trouble("the mask is", self.step)) from error
+                except ValueError:
+                    return math.nan, math.nan
                 logits = model.classifier(model.combine(releases))
             correct += float((logits.argmax(dim=1) == labels).sum())
             openness += float(releases[-1].weight.square().mean()) * len(batch)
@@ -253,10 +264,14 @@ class Trainer:
     def _trouble(self, what: str, step: int) -> str:
         epoch, batch = divmod(step - 1, self.steps_per_epoch)
         rates = " and ".join(f"{rate:g} for the {name}" for name, rate in self._rates(step - 1).items())
+        kept = (
+            f"; the last good checkpoint is kept, and its classifier can be started from with "
+            f"--classifier.from_run {shlex.quote(str(self.checkpoint.parent))}"
+        )
         return (
             f"{what} no longer a number at step {step} (epoch {epoch + 1}, batch {batch + 1} of "
-            f"{self.steps_per_epoch}), with learning rates of {rates}; the last good checkpoint is kept: lower them "
-            "and train again into another folder"
+            f"{self.steps_per_epoch}), with learning rates of {rates}; lower them and train again into another folder"
+            f"{kept if self.checkpoint.exists() else ''}"
         )
 
     def _rates(self, step: int) -> dict[str, float]:
@@ -271,7 +286,3 @@ class Trainer:
 def step_seed(seed: int, step: int, *, purpose: int = 0, rank: int = 0) -> int:
     """The seed of one step's noise (purpose 0), of one rank's dropout (1) or of validation (2)."""
     return int(np.random.SeedSequence([seed, step, purpose, rank]).generate_state(1, np.uint32)[0])
-
-
-def _under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}

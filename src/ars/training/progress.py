@@ -25,6 +25,8 @@ class Progress:
     images_a_second: float
     start_up_seconds: float | None
     """What the first steps of a session took (kernels are compiled, a graph is captured); null in later epochs."""
+    steps: int | None = None
+    """How many steps a last epoch had that train.max_steps cut short; null of a whole one."""
 
 
 @dataclass(frozen=True)

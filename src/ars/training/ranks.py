@@ -34,10 +34,10 @@ class Ranks:
                 f"train.accumulate), got {settings.batch_size} for {number}; take {below or parts}, or start fewer"
             )
 
-    def rows(self, batch_size: int) -> slice:
-        """The rows of the whole batch that this process trains on."""
-        share = batch_size // self.size
-        return slice(self.rank * share, (self.rank + 1) * share)
+    @property
+    def rows(self) -> slice:
+        """The rows of the whole batch that this process trains on, dealt out in turn."""
+        return slice(self.rank, None, self.size)
 
     def noise(self, generator: torch.Generator) -> Fresh:
         """The noise of those rows, from the generator of the whole batch."""
