@@ -71,7 +71,7 @@ def test_a_shard_is_one_file_and_done_shards_are_skipped(run, undisturbed):
     seen = []
     certify(run, report=lambda at: seen.append((at.done, at.total, at.fresh)))
     assert seen == [(3 * n, 24, 3 * n) for n in range(1, 9)]
-    assert files(run) == ["settings.json", *shard_names(range(8))]
+    assert files(run) == ["environment.json", "settings.json", *shard_names(range(8))]
     assert content(run) == undisturbed
     for number in (2, 5):
         (run / "certify" / "test" / f"shard-{number:05d}.jsonl").unlink()
@@ -102,7 +102,7 @@ def test_a_stop_keeps_whole_shards_and_the_next_run_goes_on(run, undisturbed):
     done = []
     with pytest.raises(KeyboardInterrupt):
         certify(run, report=lambda at: done.append(at.done), stop=lambda: len(done) == 2)
-    assert files(run) == ["settings.json", *shard_names(range(2))]
+    assert files(run) == ["environment.json", "settings.json", *shard_names(range(2))]
     with pytest.raises(IncompleteError, match="6 of 24 images, missing are 6 to 23"):
         merge(run / "certify" / "test")
     certify(run)
@@ -168,9 +168,10 @@ def test_kills_at_random_moments_change_no_record(run, processes, tmp_path, time
     ("call", "moment", "shards"),
     [
         (("replace", False), 1, 0),  # the manifest is not there yet
-        (("replace", False), 3, 1),  # the second shard is written, but not under its name
-        (("replace", True), 3, 2),
-        (("fsync", False), 5, 1),  # every write pushes its file and its folder
+        (("replace", False), 2, 0),  # nor what it is certified with
+        (("replace", False), 4, 1),  # the second shard is written, but not under its name
+        (("replace", True), 4, 2),
+        (("fsync", False), 7, 1),  # every write pushes its file and its folder
     ],
 )
 def test_a_kill_at_the_worst_moment_of_a_write_loses_at_most_that_shard(
@@ -235,7 +236,8 @@ def test_a_rank_that_died_takes_up_its_own_shards(run, processes, undisturbed, m
     for rank in ranks:
         rank.join()
     assert [rank.exitcode for rank in ranks] == [-signal.SIGKILL, 0]
-    assert [name for name in files(run) if name[0] != "."] == ["settings.json", *shard_names([0, 1, 2, 3, 5, 6])]
+    there = [name for name in files(run) if name[0] != "."]
+    assert there == ["environment.json", "settings.json", *shard_names([0, 1, 2, 3, 5, 6])]
     with pytest.raises(IncompleteError, match="18 of 24 images, missing are 12 to 14, 21 to 23;"):
         merge(run / "certify" / "test")
     before = {name: (run / "certify" / "test" / name).stat().st_mtime_ns for name in shard_names([0, 1, 2, 3, 5, 6])}
@@ -249,7 +251,7 @@ def test_a_rank_that_died_takes_up_its_own_shards(run, processes, undisturbed, m
 @pytest.mark.parametrize("call", ["fsync", "replace"])
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS])
 def test_a_full_or_read_only_disk_keeps_what_was_written(run, undisturbed, monkeypatch, call, code):
-    real, allowed = getattr(os, call), iter(range(3 if call == "replace" else 6))
+    real, allowed = getattr(os, call), iter(range(4 if call == "replace" else 8))
 
     def failing(*arguments):
         if next(allowed, None) is None:
@@ -260,7 +262,7 @@ def test_a_full_or_read_only_disk_keeps_what_was_written(run, undisturbed, monke
         patch.setattr(os, call, failing)
         with pytest.raises(WriteError, match=rf"shard-00002\.jsonl: {os.strerror(code)}; all that was written before"):
             certify(run)
-    assert files(run) == ["settings.json", *shard_names(range(2))]
+    assert files(run) == ["environment.json", "settings.json", *shard_names(range(2))]
     certify(run)
     assert content(run) == undisturbed
 

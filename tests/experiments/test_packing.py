@@ -46,6 +46,7 @@ def test_what_is_packed_is_all_that_is_needed(runs, tmp_path):
         "vote.json",
         "masks.npz",
         "certify/test/settings.json",
+        "certify/test/environment.json",
         "certify/test/records.jsonl.gz",
     }
     assert size == sum(len(data) for data in packed.values()) < 10_000

@@ -20,6 +20,8 @@ from ars.certification.writing import remove_stale
 from ars.data.benchmark import Benchmark
 from ars.experiments.beginning import make_manifest, records_folder
 from ars.experiments.device import choose_precision
+from ars.experiments.environment import write_environment
+from ars.experiments.files import ENVIRONMENT
 from ars.experiments.given import Source
 from ars.experiments.progress import Progress
 from ars.experiments.recipe import CertifySettings
@@ -86,6 +88,8 @@ def prepare(
     if given:
         given.claim(folder, model, benchmark, device)
     begin(records, wanted)
+    if not (records / ENVIRONMENT).exists():  # of the machine that began
+        write_environment(records, device)
     return Job(records, wanted.layout, settings, benchmark, model, device)
 
 

@@ -55,6 +55,9 @@ def pack_cell(cell: Cell, run: Path, target: Path) -> int:
     lines = "".join(record.to_json() + "\n" for record in records)
     content[f"certify/{NAME}/{SETTINGS}"] = (records_folder(run, NAME) / SETTINGS).read_bytes()
     content[f"certify/{NAME}/{RECORDS}"] = gzip.compress(lines.encode(), mtime=0)
+    began = records_folder(run, NAME) / ENVIRONMENT
+    if began.exists():  # an earlier version did not write it
+        content[f"certify/{NAME}/{ENVIRONMENT}"] = began.read_bytes()
     stages = records_folder(run, NAME) / STAGES
     if cell.keep_weights and cell.recipe.data.kind in MAY_BE_SHOWN and stages.exists():
         content[f"certify/{NAME}/{STAGES}"] = stages.read_bytes()
@@ -72,7 +75,8 @@ def pack_cell(cell: Cell, run: Path, target: Path) -> int:
         content[MODEL] = packed_weights(run / MODEL)
     for name, data in content.items():
         write_whole(target / name, data)
-    for name in {LOG, MASKS, MODEL, VOTE, f"certify/{NAME}/{STAGES}"} - content.keys():  # of an earlier packing
+    others = {f"certify/{NAME}/{name}" for name in (STAGES, ENVIRONMENT)}
+    for name in {LOG, MASKS, MODEL, VOTE, *others} - content.keys():  # of an earlier packing
         (target / name).unlink(missing_ok=True)
     return sum((target / name).stat().st_size for name in content)
 

@@ -1,27 +1,25 @@
 """Run folders: a recipe, its trained model, its records; each step goes on where it was interrupted.
 
 recipe.yaml, benchmark.json, environment.json, train.jsonl, timing.json, masks/, start/ and model.safetensors are
-written here, certify/<name>/ with settings.json, shard-*.jsonl and stages.npz by ars.experiments.certifying.
+written here, certify/<name>/ with settings.json, environment.json, shard-*.jsonl and stages.npz by
+ars.experiments.certifying.
 """
 
 import json
-import os
-import platform
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 
 import torch
 
-from ars import __version__
 from ars.certification.writing import remove_stale, write_whole
 from ars.data.benchmark import Benchmark
 from ars.experiments.borrowing import load_classifier, pinned, take_classifier, take_mask
 from ars.experiments.build import build_benchmark, build_model
 from ars.experiments.device import choose_precision
-from ars.experiments.files import BENCHMARK, ENVIRONMENT, MODEL, RECIPE, START
+from ars.experiments.environment import write_environment
+from ars.experiments.files import BENCHMARK, MODEL, RECIPE, START
 from ars.experiments.importing import check_fit
 from ars.experiments.pictures import draw_epoch
 from ars.experiments.recipe import Recipe, RecipeError, read_recipe
@@ -177,10 +175,4 @@ def describe(folder: Path, benchmark: Benchmark, device: torch.device) -> None:
     """Write what the report needs to know of the benchmark, and what the run was made with."""
     about = {"title": benchmark.title, "class_names": list(benchmark.class_names), "shape": list(benchmark.shape)}
     write_whole(folder / BENCHMARK, json.dumps(about))
-    packages = {name: version(name) for name in ("torch", "numpy", "scipy")}
-    cores = f"{os.cpu_count()} cores, {platform.processor() or platform.machine()}"
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else cores
-    write_whole(
-        folder / ENVIRONMENT,
-        json.dumps({"ars": __version__, "python": platform.python_version(), **packages, "device": name}),
-    )
+    write_environment(folder, device)

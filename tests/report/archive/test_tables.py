@@ -164,6 +164,16 @@ def test_the_subset_sizes_take_the_certification_with_as_many_images(tmp_path):
     assert found["10000"]["ours"] == ""
 
 
+def test_where_it_was_certified_is_said_where_it_was_recorded(tmp_path):
+    for method, device in (("cohen", None), ("adaptive", "8 cores")):
+        path = build_cell(tmp_path / "fast", method=method, images=20)
+        if device:
+            (path / "certify" / "test" / "environment.json").write_text(json.dumps({"device": device}))
+    made = {sheet.name: sheet for sheet in make_sheets(make_entries(load_cells(tmp_path)))}
+    told = {row["method"]: (row["device"], row["certified_on"]) for row in rows(made["runs"])}
+    assert told == {"Cohen et al.": ("NVIDIA H200", ""), "ARS": ("NVIDIA H200", "8 cores")}
+
+
 def test_what_was_run_sums_the_minutes(sheets):
     [row] = rows(sheets["runs"], sweep="fast", k="64", method="Cohen et al.")
     assert (row["sigmas"], row["cells"], row["certified"], row["voted"]) == ("0.5, 1", "3", "3", "2")

@@ -62,6 +62,9 @@ class Cell:
     seconds: dict[str, float]
     """How long the parts took, by the names of timing.json: train_seconds, certify_seconds, vote_seconds."""
     environment: dict[str, str]
+    """What it was trained with."""
+    certified_with: dict[str, str]
+    """What the machine had that began its certification; empty where an earlier version did not write it."""
 
     @property
     def name(self) -> str:
@@ -93,7 +96,8 @@ class Cell:
     def sources(self) -> tuple[Path, ...]:
         """The files that its numbers come from."""
         fixed = ("recipe.yaml", "benchmark.json", "environment.json", "timing.json", "vote.json")
-        parts = (self.path / "certify" / name / file for name in self.runs for file in ("settings.json", PACKED))
+        of_runs = ("settings.json", "environment.json", PACKED)
+        parts = (self.path / "certify" / name / file for name in self.runs for file in of_runs)
         every = (*(self.path / name for name in fixed), *parts, self.path.parent / SWEEP_FILE)
         return tuple(path for path in every if path.exists())
 
@@ -133,6 +137,7 @@ def _load_cell(path: Path) -> Cell:
             vote=None if vote is None else _vote(vote),
             seconds={str(name): float(value) for name, value in timing.items() if value is not None},
             environment={str(name): str(value) for name, value in environment.items()},
+            certified_with=_optional(path / "certify" / MAIN / "environment.json") or {},
         )
     except (KeyError, TypeError, ValueError, IndexError) as error:
         if isinstance(error, ReportError):

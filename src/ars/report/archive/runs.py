@@ -28,11 +28,13 @@ def what_was_run(entries: Sequence[Entry]) -> Sheet:
         Column("training minutes", "training_minutes"),
         Column("certification minutes", "certification_minutes"),
         Column("vote minutes", "vote_minutes"),
-        Column("device", "device", number=False),
+        Column("trained on", "device", number=False),
+        Column("certified on", "certified_on", number=False),
         Column("torch", "torch", number=False),
     )
     notes = (
         "A cell is one training: a method, k, σ and seed. Minutes are summed over the cells, as timed.",
+        "Where certified on is empty, that was not recorded yet when the cell was certified.",
         "A start that several cells share, where a recipe has one, counts in the training of each of them.",
     )
     return Sheet("runs", "What was run, on what, and how long it took", columns, tuple(lines), notes, tuple(cells))
@@ -52,15 +54,16 @@ def _line(cells: tuple[Cell, ...]) -> Line:
         sum(bool(cell.runs) for cell in cells),
         sum(cell.vote is not None for cell in cells),
         *(Number(math.fsum(part)) if part else None for part in minutes),
-        _every(cells, "device"),
-        _every(cells, "torch"),
+        _every("device", [cell.environment for cell in cells]),
+        _every("device", [cell.certified_with for cell in cells]),
+        _every("torch", [cell.environment for cell in cells]),
     )
     return Line(values, None)
 
 
-def _every(cells: Sequence[Cell], name: str) -> str | None:
-    """What the cells' environments say of this, joined; None where none says anything."""
-    found = dict.fromkeys(cell.environment[name] for cell in cells if name in cell.environment)
+def _every(name: str, environments: Sequence[dict[str, str]]) -> str | None:
+    """What the environments say of this, joined; None where none says anything."""
+    found = dict.fromkeys(it[name] for it in environments if name in it)
     return ", ".join(found) or None
 
 
