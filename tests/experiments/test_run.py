@@ -27,6 +27,7 @@ def test_a_run_folder_holds_all_that_a_report_needs(trained):
         "timing.json",
         "model.safetensors",
         "certify/test/settings.json",
+        "certify/test/environment.json",
         "certify/test/shard-00000.jsonl",
         "certify/test/stages.npz",
     }
