@@ -70,6 +70,6 @@ def take_classifier(model: SmoothedClassifier, path: Path, *, of_model: bool) ->
 def take_mask(model: SmoothedClassifier, path: Path) -> None:
     """Give the mask the weights that a model of ours has for it; where these do not fit, it stays as it is."""
     tensors, _ = load_tensors(path)
-    own = {name: tensor for name, tensor in model.state_dict().items() if MASK in name}
+    own = {name: it for name, it in model.state_dict().items() if MASK in name and not name.startswith(PREFIX)}
     if all(name in tensors and tensors[name].shape == tensor.shape for name, tensor in own.items()):
         model.load_state_dict({name: tensors[name] for name in own}, strict=False)
