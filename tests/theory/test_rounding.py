@@ -17,6 +17,24 @@ def test_up_moves_past_the_error_bound_and_no_further_than_twice_it(value):
     assert Fraction(ERROR) / 2 * size <= moved <= Fraction(ERROR) * 2 * size
 
 
+@given(st.floats(min_value=-1e-300, max_value=1e-300))
+def test_up_moves_past_some_of_the_last_places_where_numbers_have_no_relative_precision(value):
+    moved = Fraction(up(value)) - Fraction(value)
+    if value > 0:
+        assert moved >= max(Fraction(ERROR) / 2 * Fraction(value), 8 * Fraction(5e-324))
+    elif value < 0:
+        assert moved >= min(-Fraction(value), 8 * Fraction(5e-324))
+        assert up(value) <= 0  # a radius or a probability does not become negative on its way down
+    else:
+        assert moved == 0
+
+
+def test_what_is_no_number_stays_so():
+    assert math.isnan(up(math.nan))
+    assert math.isnan(down(math.nan))
+    assert (up(math.inf), down(-math.inf)) == (math.inf, -math.inf)
+
+
 @given(numbers)
 def test_down_is_up_seen_from_the_other_side(value):
     assert down(value) == -up(-value)

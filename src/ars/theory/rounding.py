@@ -9,11 +9,17 @@ from fractions import Fraction
 from math import floor
 
 ERROR = 16 * 2.0**-52
+SMALLEST = 16 * 2.0**-1074
+"""The same where float64 has no relative precision left, below 2^-1022; absorbed by everything larger."""
 
 
 def up(value: float) -> float:
-    """A number above the exact value of which ``value`` is the float64 result."""
-    return value * (1 + ERROR) if value >= 0 else value * (1 - ERROR)
+    """A number above the exact value of which ``value`` is the float64 result; 0 is taken as exact."""
+    if value > 0:
+        return value * (1 + ERROR) + SMALLEST
+    if value < 0:
+        return min(0.0, value * (1 - ERROR) + SMALLEST)
+    return value  # 0, or not a number
 
 
 def down(value: float) -> float:
