@@ -229,8 +229,13 @@ def test_keys_of_a_start_on_the_command_line():
     options = ["--data.kind=cifar_backgrounds", "--data.size=64"]
     assert read_recipe(None, [*options, "--start.epochs=5"]).start == Start(32, 5)
     assert read_recipe(None, options).start is None
-    with pytest.raises(RecipeError, match="at least 1, got 32 and 0"):
-        read_recipe(None, [*options, "--start.epochs=0"])
+    for wrong, words in (
+        ("--start.epochs=0", "start needs size and epochs of at least 1, got 32 and 0"),
+        ("--start.through=[16]", "start.through names growing sizes, all above start.size 32, got 16"),
+    ):
+        with pytest.raises(RecipeError) as caught:
+            read_recipe(None, [*options, wrong])
+        assert str(caught.value) == f"the options: {words}"
 
 
 def test_a_start_whose_images_cannot_be_had_leaves_no_folder(recipe, tmp_path, photos):

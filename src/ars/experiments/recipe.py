@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from itertools import pairwise
@@ -263,7 +264,9 @@ def read_recipe(path: Path | None = None, overrides: Sequence[str] = ()) -> Reci
         values = parser.instantiate(parser.parse_args(arguments))
         return Recipe(**{key.name: values[key.name] for key in fields(Recipe)})
     except (ArgumentError, ValueError, TypeError) as error:
-        raise RecipeError(f"{path or 'the options'}: {' '.join(str(error).split())}") from error
+        sentence = " ".join(str(error).split())
+        optional = re.search(r"Errors: - (.*?) - Expected a <class 'NoneType'>", sentence)  # of a part that may be null
+        raise RecipeError(f"{path or 'the options'}: {optional[1] if optional else sentence}") from error
 
 
 def recipe_keys(part: Any, prefix: str = "") -> Iterator[str]:

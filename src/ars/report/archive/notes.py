@@ -19,7 +19,8 @@ CLASS_BOUNDS = (
     "bound adds."
 )
 ONE_COUNT = (
-    "Súkeník et al.'s radius rests on the count of the leading class alone, so that it gains nothing from these bounds."
+    "Súkeník et al.'s radius rests on the count of the leading class alone: it gains nothing from these bounds, and "
+    "loses a little to their being simultaneous."
 )
 FRACTIONS = (
     "The paper's standard deviations for ImageNet are as printed; they look like fractions, so that 0.009 would be 0.9 "
