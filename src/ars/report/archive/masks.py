@@ -27,6 +27,18 @@ class Masks:
     boxes: NDArray[np.int64] | None
     """None where nothing was pasted, or nobody knows where."""
 
+    @property
+    def most(self) -> list[float]:
+        """The largest weight of each mask."""
+        return [float(mask.max()) / 255 for mask in self.masks]
+
+    @property
+    def stretched(self) -> NDArray[np.uint8]:
+        """Each mask with its largest weight as 255: the noise grows with the mask's norm, so that only ratios count."""
+        masks = self.masks.astype(np.float64)
+        largest = masks.max(axis=(1, 2), keepdims=True)
+        return np.rint(255 * masks / np.maximum(largest, 1)).astype(np.uint8)
+
 
 def load_masks(cell: Cell) -> Masks:
     """Read masks.npz of a cell that has one."""
@@ -52,32 +64,31 @@ def draw_masks(rows: Sequence[Masks]) -> Picture:
 
     columns = min(MOST, max(len(row.masks) for row in rows))
     first = rows[0].cell
-    width, height = 0.75 + 0.95 * columns, 0.62 + 1.0 * len(rows) + 0.2
+    width, height = 0.75 + 0.95 * columns, 0.62 + 1.15 * len(rows) + 0.05
     with style():
         figure = Figure(figsize=(width, height))
         grid = figure.subplots(len(rows), columns, squeeze=False)
         figure.subplots_adjust(
             left=0.7 / width, right=1 - 0.05 / width, top=1 - 0.62 / height, bottom=0.2 / height,
-            wspace=0.08, hspace=0.12,
+            wspace=0.08, hspace=0.22,
         )  # fmt: skip
         title = f"{method_name(first.method)} masks, {first.benchmark}, σ = {first.sigma:g}"
         figure.text(0.05 / width, 1 - 0.24 / height, title, fontsize=11, fontweight="bold")
-        about = "black hides (0), white keeps (1)"
+        about = "black hides (0), white is the mask's largest weight, given below"
         if any(row.boxes is not None for row in rows):
             about += "; orange: where the object is"
         figure.text(0.05 / width, 1 - 0.45 / height, about, fontsize=9, color=MUTED)
         for panels, row in zip(grid, rows, strict=True):
             for panel in panels:
                 panel.set_axis_off()
-            for panel, mask in zip(panels, row.masks, strict=False):
+            for panel, mask in zip(panels, row.stretched, strict=False):
                 panel.imshow(mask, cmap="gray", vmin=0, vmax=255, interpolation="none")
             for panel, box in zip(panels, () if row.boxes is None else row.boxes, strict=False):
                 top, left, tall, wide = box.tolist()
                 panel.add_patch(Rectangle((left - 0.5, top - 0.5), wide, tall, **OUTLINE))
             panels[0].text(-0.1, 0.5, f"k = {row.cell.k}", transform=panels[0].transAxes, ha="right", va="center",
                            fontsize=10, color=INK)  # fmt: skip
-            for panel, index in zip(panels, row.indices, strict=False):
-                if row is rows[-1]:
-                    panel.text(0.5, -0.06, f"{index}", transform=panel.transAxes, ha="center", va="top", fontsize=8,
-                               color=MUTED)  # fmt: skip
+            for panel, index, most in zip(panels, row.indices, row.most, strict=False):
+                panel.text(0.5, -0.06, f"{index}: {most:.2f}", transform=panel.transAxes, ha="center", va="top",
+                           fontsize=8, color=MUTED)  # fmt: skip
         return Picture(figure)

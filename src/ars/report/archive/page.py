@@ -25,9 +25,10 @@ from ars.report.table import BOUND_NAMES, Block
 
 @dataclass(frozen=True)
 class Shown:
-    """A mask as a picture, with the outline of its object in percent of the side, where that is known."""
+    """A mask as a picture, its largest weight, and the outline of its object in percent of the side, where known."""
 
     index: int
+    most: float
     source: str
     outline: str
 
@@ -150,13 +151,13 @@ def _show(masks: Masks, number: int) -> Shown:
     from PIL import Image
 
     picture = io.BytesIO()
-    Image.fromarray(masks.masks[number]).save(picture, format="PNG", optimize=True)
+    Image.fromarray(masks.stretched[number]).save(picture, format="PNG", optimize=True)
     source = f"data:image/png;base64,{base64.b64encode(picture.getvalue()).decode()}"
-    index = int(masks.indices[number])
+    index, most = int(masks.indices[number]), masks.most[number]
     if masks.boxes is None:
-        return Shown(index, source, "")
+        return Shown(index, most, source, "")
     top, left, height, width = (f"{100 * int(side) / masks.cell.k:.4g}%" for side in masks.boxes[number])
-    return Shown(index, source, f"top:{top};left:{left};height:{height};width:{width}")
+    return Shown(index, most, source, f"top:{top};left:{left};height:{height};width:{width}")
 
 
 def _summary(views: Sequence[View]) -> str:

@@ -1,0 +1,34 @@
+"""Masks as they are shown: stretched, and no other than they are."""
+
+import numpy as np
+
+from ars.report.archive.cells import load_cells
+from ars.report.archive.masks import draw_masks, load_masks
+
+from .conftest import build_cell
+
+
+def made(tmp_path, masks):
+    """Masks of a cell with other weights than it was built with."""
+    path = build_cell(tmp_path / "fast", k=64, masks=len(masks))
+    with np.load(path / "masks.npz") as arrays:
+        np.savez(path / "masks.npz", **{**arrays, "masks": masks})
+    return load_masks(load_cells(tmp_path)[0])
+
+
+def test_a_mask_is_shown_with_its_largest_weight_as_white_and_its_ratios_kept(tmp_path):
+    masks = np.zeros((3, 64, 64), np.uint8)
+    masks[0, 3, 5], masks[0, 4, 5], masks[1] = 30, 15, 255
+    shown = made(tmp_path, masks)
+    assert shown.most == [30 / 255, 1.0, 0.0]
+    assert (shown.stretched[0, 3, 5], shown.stretched[0, 4, 5], shown.stretched[0, 0, 0]) == (255, 128, 0)
+    assert np.all(shown.stretched[1] == 255)
+    assert not shown.stretched[2].any()
+
+
+def test_the_figure_says_what_white_is(tmp_path):
+    masks = np.zeros((2, 64, 64), np.uint8)
+    masks[0], masks[1] = 30, 204
+    svg = draw_masks([made(tmp_path, masks)]).svg.decode()
+    assert "0: 0.12" in svg
+    assert "50: 0.80" in svg
