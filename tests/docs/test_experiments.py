@@ -21,6 +21,7 @@ def tables(text):
     [
         (0, {"benchmark": "Digits on photographs"}),
         (1, {"benchmark": "CIFAR-10 on backgrounds", "k": "64", "σ": "0.5"}),
+        (2, {"benchmark": "CIFAR-10 on backgrounds", "k": "96", "σ": "1"}),
     ],
 )
 def test_its_measures_are_those_of_the_generated_tables(number, setting):

@@ -10,7 +10,11 @@ from ars.data.errors import DataError
 from ars.data.settings import Data
 from ars.experiments.recipe import Classifier, RecipeError, Start, read_recipe
 from ars.experiments.run import load_run, train_run
-from ars.experiments.starting import epochs_in_all, start_of
+from ars.experiments.starting import epochs_in_all, start_folder, start_of
+from ars.experiments.sweep import cell_name
+from ars.experiments.sweep_state import is_rounded
+from ars.experiments.timing import train_seconds
+from ars.experiments.weights import round_weights
 from ars.training.checkpoint import load_tensors
 from ars.training.loop import Interrupted
 from ars.training.settings import MaskPrior, Optimizer
@@ -35,6 +39,11 @@ def recipe(photos):
     train = dataclasses.replace(TINY.train, epochs=2, batch_size=8, checkpoint_minutes=0.0)
     data = Data("folder", root=str(photos), size=16, workers=0)
     return dataclasses.replace(TINY, data=data, train=train, start=Start(size=8, epochs=3))
+
+
+def rounded(tensor):
+    """As weights are handed on."""
+    return tensor.bfloat16().to(tensor.dtype) if tensor.dtype == torch.float32 else tensor
 
 
 @pytest.mark.parametrize("method", ["adaptive", "cohen", "static_mask"])
@@ -62,7 +71,7 @@ def test_the_classifier_begins_as_its_start_ended(recipe, tmp_path, monkeypatch,
     (path, start), _ = kept
     assert path == tmp_path / "run" / "start" / "model.safetensors"
     assert seen[1].keys() == {name.removeprefix("classifier.") for name in start if name.startswith("classifier.")}
-    assert all(torch.equal(tensor, start[f"classifier.{name}"]) for name, tensor in seen[1].items())
+    assert all(torch.equal(tensor, rounded(start[f"classifier.{name}"])) for name, tensor in seen[1].items())
     assert not all(torch.equal(tensor, seen[0][name]) for name, tensor in seen[1].items())  # and it had learned
     first = read_recipe(tmp_path / "run" / "start" / "recipe.yaml")
     assert (first.method, first.data.size, first.train.epochs, first.start) == ("cohen", 8, 3, None)
@@ -181,14 +190,15 @@ def test_a_method_grows_through_the_sizes_on_the_way_with_its_mask(recipe, tmp_p
     fresh, first, second = begins
     for name, tensor in second.items():
         if name.startswith("classifier.") or (method == "adaptive" and ".mask." in name):
-            assert torch.equal(tensor, ends[names[1]][name]), name
+            assert torch.equal(tensor, rounded(ends[names[1]][name])), name
     if method == "adaptive":
         masks = [name for name in second if ".mask." in name and name.endswith("weight")]
         assert masks
         assert any(not torch.equal(second[name], first[name]) for name in masks)  # and it had learned
     if method == "static_mask":
         assert any(".mask." in name and tensor.shape[-1] == 24 for name, tensor in second.items())
-    assert all(torch.equal(tensor, ends[names[0]][name]) for name, tensor in first.items() if "classifier." in name)
+    handed_on = {name: rounded(tensor) for name, tensor in ends[names[0]].items()}
+    assert all(torch.equal(tensor, handed_on[name]) for name, tensor in first.items() if "classifier." in name)
     assert any(not torch.equal(fresh[name], first[name]) for name in fresh if name.startswith("classifier."))
 
 
@@ -198,6 +208,59 @@ def test_a_run_on_the_way_is_that_of_its_own_size(recipe):
     assert start_of(larger).identity == smaller.identity != larger.identity != recipe.identity
     assert dataclasses.replace(recipe, start=Start(8, 3, through=(16, 24))).identity == recipe.identity
     assert epochs_in_all(larger) == 2 + 2 * (12 / 16) ** 2 + 3 / 4
+
+
+@pytest.fixture
+def growing(recipe):
+    """A recipe, and that of the training on its way, which a sweep may have as a cell."""
+    data = dataclasses.replace(recipe.data, size=24)
+    larger = dataclasses.replace(recipe, data=data, start=Start(8, 3, through=(16,)))
+    return larger, dataclasses.replace(recipe, start=Start(8, 3, through=(16,)))
+
+
+@pytest.mark.parametrize("rounds", [True, False])
+def test_a_cell_of_a_sweep_is_the_start_of_another_rounded_or_not(growing, tmp_path, rounds):
+    larger, smaller = growing
+    runs, heard, name = tmp_path / "runs", [], cell_name("adaptive", 16, larger.sigma, 0)
+    train_run(smaller, runs / name, device=CPU, starts=runs)
+    if rounds:
+        round_weights(runs / name / "model.safetensors")
+    hear = {"report_start": lambda start, at: heard.append(start.data.size)}
+    assert train_run(larger, runs / "larger", device=CPU, starts=runs, **hear)
+    assert heard == []
+    assert not list(runs.glob("start-adaptive-*"))
+    assert train_run(larger, tmp_path / "alone", device=CPU)
+    one, two = (load_tensors(it / "model.safetensors")[0] for it in (runs / "larger", tmp_path / "alone"))
+    assert all(torch.equal(one[name], two[name]) for name in one)
+    assert train_seconds(runs / "larger") >= train_seconds(runs / name)
+
+
+def test_a_start_that_was_trained_is_not_trained_again_as_a_cell(growing, tmp_path):
+    larger, smaller = growing
+    assert train_run(larger, tmp_path / "larger", device=CPU, starts=tmp_path)
+    [start] = tmp_path.glob("start-adaptive-*")
+    cell, heard = tmp_path / cell_name("adaptive", 16, larger.sigma, 0), []
+    assert not train_run(smaller, cell, device=CPU, starts=tmp_path, report=heard.append)
+    assert heard == []
+    for name in ("model.safetensors", "train.jsonl", "timing.json", "benchmark.json", "environment.json"):
+        assert (cell / name).read_bytes() == (start / name).read_bytes(), name
+    assert load_run(cell, CPU)[0] == smaller
+    round_weights(cell / "model.safetensors")  # of the cell alone
+    assert not is_rounded(start / "model.safetensors")
+
+
+def test_a_run_of_another_recipe_is_neither_start_nor_cell(growing, tmp_path):
+    larger, smaller = growing
+    cell, heard = tmp_path / cell_name("adaptive", 16, larger.sigma, 0), []
+    other = dataclasses.replace(smaller, train=dataclasses.replace(smaller.train, epochs=1))
+    train_run(other, cell, device=CPU, starts=tmp_path)
+    hear = {"report_start": lambda start, at: heard.append((start.data.size, at.epoch))}
+    assert train_run(larger, tmp_path / "larger", device=CPU, starts=tmp_path, **hear)
+    assert heard == [(16, 1), (16, 2)]
+    further = dataclasses.replace(smaller, share=0.3)
+    assert train_run(further, tmp_path / "further", device=CPU, starts=tmp_path)
+    (cell / "recipe.yaml").write_text("method: of another version")
+    assert start_folder(tmp_path, start_of(larger)).name.startswith("start-adaptive-k16")
 
 
 def test_a_size_on_the_way_that_the_model_cannot_take_leaves_no_folder(recipe, tmp_path):

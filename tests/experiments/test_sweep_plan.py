@@ -4,13 +4,15 @@ import dataclasses
 import json
 import shutil
 
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from ars.data.settings import Data
 from ars.experiments.masks import save_average_masks
 from ars.experiments.recipe import Start
 from ars.experiments.starting import shared_folder, start_of
-from ars.experiments.sweep import Cell, Rough, Sweep
+from ars.experiments.sweep import Cell, Rough, Sweep, cell_name
 from ars.experiments.sweep_plan import make_plan
 from ars.experiments.sweep_state import Left, what_is_left
 from ars.experiments.sweep_times import Figure, Times, rough_figures
@@ -163,3 +165,28 @@ def test_a_start_counts_once_and_until_it_is_there(tmp_path):
     assert plan.seconds == 16.0 * (10 + 10 / 4)  # the classifier's is there, the method's at 64 is not
     plan = make_plan(Sweep("s", tmp_path / "s.yaml", (further,), rough), tmp_path / "elsewhere")
     assert plan.seconds == 16.0 * (10 + 10 / 4 + 8 / 16)
+
+
+def test_a_cell_that_is_the_start_of_another_is_trained_once(tmp_path):
+    def started(k):
+        data, start = Data("cifar_backgrounds", size=k), Start(32, 8, (64,))
+        recipe = dataclasses.replace(sized(k, "cohen").recipe, data=data, start=start)
+        name = cell_name("cohen", k, recipe.sigma, recipe.seed)
+        return dataclasses.replace(sized(k, "cohen"), name=name, recipe=recipe, vote=0)
+
+    def seconds(cells):
+        rough = (Rough(("cohen",), k=64, epoch=4.0, image=0.0),)
+        return [row.seconds for row in make_plan(Sweep("s", tmp_path / "s.yaml", cells, rough), tmp_path).rows]
+
+    small, large, alone = started(64), started(128), 4.0 * (10 + 8 / 4)
+    assert seconds((small, large)) == [alone, 160.0]
+    assert seconds((large, small)) == [alone + 160.0, 0.0]
+    shared = shared_folder(tmp_path, start_of(large.recipe))
+    for trained, left in ((shared, [0.0, 160.0]), (tmp_path / small.name, [0.0, 160.0])):
+        trained.mkdir()
+        (trained / "recipe.yaml").write_text(small.recipe.to_yaml())
+        save_file({"a": np.zeros(1, np.float32)}, trained / "model.safetensors", metadata={"about": "{}"})
+        assert seconds((small, large)) == left
+        (trained / "model.safetensors").unlink()
+    (shared / "recipe.yaml").unlink()
+    assert seconds((large,)) == [alone + 160.0]

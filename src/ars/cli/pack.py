@@ -12,7 +12,7 @@ Pack what is worth keeping of the finished cells of a sweep into RESULTS/<name o
 logs, all votes, the accuracy of the plain vote, a few masks, and the weights (as bf16) where the sweep file says so.
 No image is packed, and no path of this machine. Packing again gives the same bytes.
 
-  ars pack recipes/sweeps/headline.yaml --runs runs/headline --out results
+  ars pack recipes/sweeps/headline.yaml --runs runs/fast --out results
 """
 
 

@@ -27,9 +27,9 @@ a few masks. What is done is skipped, so that the same command goes on after Ctr
 another machine that has the folder. A cell that fails is reported, and the others go on.
 
   ars sweep recipes/sweeps/digits.yaml --out runs/digits
-  ars sweep recipes/sweeps/headline.yaml --out runs/headline --plan           what is left, and about how long
-  ars sweep recipes/sweeps/headline.yaml --out runs/headline --minutes 25     end in time, go on later
-  ars pack recipes/sweeps/headline.yaml --runs runs/headline --out results    what is worth keeping, small
+  ars sweep recipes/sweeps/headline.yaml --out runs/fast --plan           what is left, and about how long
+  ars sweep recipes/sweeps/headline.yaml --out runs/fast --minutes 25     end in time, go on later
+  ars pack recipes/sweeps/headline.yaml --runs runs/fast --out results    what is worth keeping, small
 
 docs/sweep.md says what a sweep file holds.
 """

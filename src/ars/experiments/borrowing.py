@@ -4,8 +4,11 @@ from dataclasses import replace
 from hashlib import file_digest
 from pathlib import Path
 
+from torch import Tensor
+
 from ars.experiments.files import CHECKPOINT, MODEL
 from ars.experiments.recipe import Recipe, RecipeError
+from ars.experiments.weights import halved
 from ars.smoothing import SmoothedClassifier
 from ars.training.checkpoint import OF_MODEL, load_tensors, misfits, under
 
@@ -49,15 +52,27 @@ def weights_file(recipe: Recipe) -> Path | None:
 def load_classifier(model: SmoothedClassifier, recipe: Recipe) -> None:
     """Give the classifier the weights that the recipe names; all of them must fit."""
     path = weights_file(recipe)
-    if path is not None:
-        take_classifier(model, path, of_model=recipe.classifier.from_run is not None)
-
-
-def take_classifier(model: SmoothedClassifier, path: Path, *, of_model: bool) -> None:
-    """Give the classifier the weights in a file, which are its own or those of a whole model of ours."""
+    if path is None:
+        return
     tensors, _ = load_tensors(path)
-    if of_model:
+    if recipe.classifier.from_run is not None:  # a whole model of ours
         tensors = under(tensors, OF_MODEL + PREFIX if path.name == CHECKPOINT else PREFIX)
+    _take_classifier(model, tensors, path)
+
+
+def take_start(model: SmoothedClassifier, path: Path) -> None:
+    """Give a model the weights that its start ended with, rounded to bf16: a cell of a sweep, which is, may be a start.
+
+    The mask takes those that the start has for it; where these do not fit, it stays as it is.
+    """
+    tensors = {name: halved(tensor).to(tensor.dtype) for name, tensor in load_tensors(path)[0].items()}
+    _take_classifier(model, under(tensors, PREFIX), path)
+    own = {name: it for name, it in model.state_dict().items() if MASK in name and not name.startswith(PREFIX)}
+    if all(name in tensors and tensors[name].shape == tensor.shape for name, tensor in own.items()):
+        model.load_state_dict({name: tensors[name] for name in own}, strict=False)
+
+
+def _take_classifier(model: SmoothedClassifier, tensors: dict[str, Tensor], path: Path) -> None:
     wrong = misfits(model.classifier, tensors)
     if wrong:
         raise RecipeError(
@@ -65,11 +80,3 @@ def take_classifier(model: SmoothedClassifier, path: Path, *, of_model: bool) ->
             "name the network that they belong to in the recipe's classifier"
         )
     model.classifier.load_state_dict(tensors)
-
-
-def take_mask(model: SmoothedClassifier, path: Path) -> None:
-    """Give the mask the weights that a model of ours has for it; where these do not fit, it stays as it is."""
-    tensors, _ = load_tensors(path)
-    own = {name: it for name, it in model.state_dict().items() if MASK in name and not name.startswith(PREFIX)}
-    if all(name in tensors and tensors[name].shape == tensor.shape for name, tensor in own.items()):
-        model.load_state_dict({name: tensors[name] for name in own}, strict=False)

@@ -15,15 +15,15 @@ import torch
 
 from ars.certification.writing import remove_stale, write_whole
 from ars.data.benchmark import Benchmark
-from ars.experiments.borrowing import load_classifier, pinned, take_classifier, take_mask
+from ars.experiments.borrowing import load_classifier, pinned, take_start
 from ars.experiments.build import build_benchmark, build_model
 from ars.experiments.device import choose_precision
 from ars.experiments.environment import write_environment
-from ars.experiments.files import BENCHMARK, MODEL, RECIPE, START
+from ars.experiments.files import BENCHMARK, ENVIRONMENT, LOG, MODEL, PICTURES, RECIPE, START, TIMING
 from ars.experiments.importing import check_fit
 from ars.experiments.pictures import draw_epoch
 from ars.experiments.recipe import Recipe, RecipeError, read_recipe
-from ars.experiments.starting import shared_folder, start_of, starts_of
+from ars.experiments.starting import start_folder, start_of, starts_of, trained_as_start
 from ars.experiments.timing import train_seconds, write_train_seconds
 from ars.methods.adaptive import settled
 from ars.smoothing import SmoothedClassifier
@@ -57,8 +57,13 @@ def train_run(
     recipe = pinned(recipe)
     _check_folder(folder, recipe)
     trained = (folder / MODEL).exists()
+    twin = None if starts is None or trained else trained_as_start(recipe, starts)
     ranks.wait()  # until all have looked, none writes
-    if trained:
+    if twin is not None and ranks.first:
+        _claim(folder, recipe)
+        _copy(twin, folder)
+    if trained or twin is not None:
+        ranks.wait()
         return False
     benchmark = build_benchmark(recipe, device)
     model = build_model(recipe, benchmark, device)
@@ -73,7 +78,7 @@ def train_run(
             _check_model(before, build_model(before, images, device), images, device)
         if ranks.first:
             _claim(folder, recipe)
-        begun = folder / START if starts is None else shared_folder(starts, start)
+        begun = folder / START if starts is None else start_folder(starts, start)
         train_run(
             start,
             begun,
@@ -85,8 +90,7 @@ def train_run(
             starts=starts,
             ranks=ranks,
         )
-        take_classifier(model, begun / MODEL, of_model=True)
-        take_mask(model, begun / MODEL)
+        take_start(model, begun / MODEL)
         start_seconds = train_seconds(begun) or 0.0
     trainer = Trainer(
         model,
@@ -169,6 +173,14 @@ def _claim(folder: Path, recipe: Recipe) -> None:
     remove_stale(folder)
     if not (folder / RECIPE).exists():
         write_whole(folder / RECIPE, recipe.to_yaml())
+
+
+def _copy(trained: Path, folder: Path) -> None:
+    """Copy what training left in another folder, the model last: it says that the training is done."""
+    for path in sorted((trained / PICTURES).glob("*.png")):
+        write_whole(folder / PICTURES / path.name, path.read_bytes())
+    for name in (BENCHMARK, ENVIRONMENT, LOG, TIMING, MODEL):
+        write_whole(folder / name, (trained / name).read_bytes())
 
 
 def describe(folder: Path, benchmark: Benchmark, device: torch.device) -> None:

@@ -9,7 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ars.experiments.recipe import Mask, Recipe
+from ars.experiments.files import MODEL, RECIPE
+from ars.experiments.recipe import Mask, Recipe, RecipeError, read_recipe
+from ars.experiments.sweep import cell_name
 from ars.training.settings import TrainSettings
 
 
@@ -41,9 +43,31 @@ def starts_of(recipe: Recipe) -> Iterator[Recipe]:
 
 
 def shared_folder(starts: Path, start: Recipe) -> Path:
-    """Where runs that begin alike find their start."""
+    """Where runs that begin alike train their start."""
     size, method = start.data.options["size"], f"-{start.method}" if start.start else ""
     return starts / f"start{method}-k{size}-s{start.sigma:g}-seed{start.seed}-{start.identity[:8]}"
+
+
+def start_folder(starts: Path, start: Recipe) -> Path:
+    """Where runs that begin alike find their start: where it is a cell of a sweep and trained, there."""
+    cell = starts / cell_name(start.method, start.data.options["size"], start.sigma, start.seed)
+    return cell if (cell / MODEL).exists() and is_run_of(start, cell) else shared_folder(starts, start)
+
+
+def trained_as_start(recipe: Recipe, starts: Path) -> Path | None:
+    """Where this very training was done as the start of others, if it was."""
+    if start_of(recipe) is None:
+        return None
+    folder = shared_folder(starts, recipe)
+    return folder if (folder / MODEL).exists() and is_run_of(recipe, folder) else None
+
+
+def is_run_of(recipe: Recipe, folder: Path) -> bool:
+    """Whether a folder holds a run of this recipe."""
+    try:
+        return read_recipe(folder / RECIPE).identity == recipe.identity
+    except RecipeError:
+        return False
 
 
 def in_epochs_of(recipe: Recipe, start: Recipe) -> float:

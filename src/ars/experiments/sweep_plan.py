@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ars.experiments.files import MODEL
-from ars.experiments.starting import in_epochs_of, shared_folder, starts_of
+from ars.experiments.starting import in_epochs_of, shared_folder, start_folder, start_of, starts_of, trained_as_start
 from ars.experiments.sweep import Cell, Sweep
 from ars.experiments.sweep_state import Left, what_is_left
 from ars.experiments.sweep_times import Times, recorded_figure, rough_figures
@@ -59,17 +59,26 @@ def make_plan(sweep: Sweep, runs: Path) -> Plan:
 
 
 def _starts_left(found: Sequence[tuple[Cell, Left | None, str]], runs: Path) -> dict[str, float]:
-    """What starts will add to cells, in epochs; the first of those that share one trains it."""
+    """What starts will add to cells, in epochs; the first of those that share one trains it.
+
+    A cell that is itself the start of one before it is trained with that, and takes none of its own epochs.
+    """
     there: set[Path] = set()
     epochs: dict[str, float] = {}
     for cell, left, _ in found:
-        if left is not None and left.epochs == cell.recipe.train.epochs:
-            for start in starts_of(cell.recipe):
-                folder = shared_folder(runs, start)
-                if folder in there or (folder / MODEL).exists():
-                    break
-                there.add(folder)
-                epochs[cell.name] = epochs.get(cell.name, 0.0) + in_epochs_of(cell.recipe, start)
+        recipe = cell.recipe
+        if left is None or left.epochs < recipe.train.epochs or start_of(recipe) is None:
+            continue
+        own = shared_folder(runs, recipe)
+        if own in there or trained_as_start(recipe, runs):
+            epochs[cell.name] = -left.epochs
+            continue
+        there.add(own)
+        for start in starts_of(recipe):
+            if shared_folder(runs, start) in there or (start_folder(runs, start) / MODEL).exists():
+                break
+            there.add(shared_folder(runs, start))
+            epochs[cell.name] = epochs.get(cell.name, 0.0) + in_epochs_of(recipe, start)
     return epochs
 
 

@@ -37,7 +37,8 @@ class Masks:
         """Each mask with its largest weight as 255: the noise grows with the mask's norm, so that only ratios count."""
         masks = self.masks.astype(np.float64)
         largest = masks.max(axis=(1, 2), keepdims=True)
-        return np.rint(255 * masks / np.maximum(largest, 1)).astype(np.uint8)
+        shown: NDArray[np.uint8] = np.rint(255 * masks / np.maximum(largest, 1)).astype(np.uint8)
+        return shown
 
 
 def load_masks(cell: Cell) -> Masks:
