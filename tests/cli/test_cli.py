@@ -97,7 +97,14 @@ def test_unknown_and_incomplete_commands_exit_with_2(arguments, capsys):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["train", "a.yaml", "--train.epoch", "3"], "there is no --train.epoch; 'ars train --keys' lists"),
+        (
+            ["train", "a.yaml", "--train.epoch", "3"],
+            "there is no --train.epoch; did you mean --train.epochs? 'ars train --keys' lists",
+        ),
+        (
+            ["certify", "x", "--n_estimate=9"],
+            "there is no --n_estimate=9; did you mean --n-estimate? 'ars certify --help' lists",
+        ),
         (["certify", "x", "--magic"], "there is no --magic; 'ars certify --help' lists"),
         (["data", "list", "--magic"], "there is no --magic; 'ars data list --help' lists"),
     ],

@@ -18,7 +18,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options, unknown = make_parser().parse_known_args(given)
     if unknown:
         names = [it for it in unknown if it.startswith("-")] or unknown  # without the values of options
-        print(f"{_who()}: there is no {' or '.join(names)}; '{options.known}' lists what there is", file=sys.stderr)
+        meant = [it for name in names if (it := options.nearest(name.partition("=")[0]))]
+        guess = f"did you mean {' and '.join(meant)}? " if meant else ""
+        print(
+            f"{_who()}: there is no {' or '.join(names)}; {guess}'{options.known}' lists what there is", file=sys.stderr
+        )
         return 2
     try:
         return int(options.run(options))

@@ -1,8 +1,9 @@
 """What several commands share: their parsers, and the options of certification."""
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from difflib import get_close_matches
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -34,8 +35,18 @@ def add_command(
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.set_defaults(run=run, known=f"{parser.prog} --help")
+    names = parser._option_string_actions  # as they are when asked; argparse has no public list of them
+    parser.set_defaults(run=run, known=f"{parser.prog} --help", nearest=lambda name: nearest(name, names))
     return parser
+
+
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    """The option that may have been meant.
+
+    >>> nearest("--n_estimate", ["--n-select", "--n-estimate"]), nearest("--magic", ["--n-select"])
+    ('--n-estimate', None)
+    """
+    return next(iter(get_close_matches(name, names, n=1, cutoff=0.8)), None)
 
 
 def add_device(parser: argparse.ArgumentParser) -> None:
