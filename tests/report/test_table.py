@@ -70,7 +70,7 @@ def test_abstaining_everywhere_leaves_no_radii(make_run, make_record):
 
 
 def test_the_note_gives_the_standard_error(table):
-    assert "at most 21.7 points" in note(table.blocks[0])
+    assert "at most 25.0 points" in note(table.blocks[0])
 
 
 def test_other_images_are_owned_up_to(make_run, make_record):

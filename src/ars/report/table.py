@@ -47,8 +47,8 @@ class Row:
 
     @property
     def standard_error(self) -> float:
-        """The standard error of the standard accuracy of one seed, from its n images."""
-        return standard_error(self.standard.mean, self.images)
+        """The standard error of the standard accuracy of one seed, from its n images; the largest of the seeds'."""
+        return max(standard_error(accuracy, self.images) for accuracy in self.standard.values)
 
 
 @dataclass(frozen=True)

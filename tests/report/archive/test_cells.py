@@ -197,3 +197,15 @@ def test_the_draws_stand_beside_the_images(tmp_path):
     build_cell(tmp_path / "fast", method="cohen", certified=False)
     cohen, ours = make_entries(load_cells(tmp_path))
     assert (ours.draws, cohen.draws) == ("2,000", None)
+
+
+def test_a_view_names_the_methods_of_the_paper_that_it_lacks(tmp_path):
+    for method in ("cohen", "adaptive"):
+        build_cell(tmp_path / "fast", method=method, k=64)
+    write_results(tmp_path, tmp_path)
+    said = "In the paper, not run here yet: static mask, UniCR, Súkeník et al."
+    assert said in (tmp_path / "index.html").read_text(encoding="utf-8")
+    for method in ("static_mask", "unicr", "sukenik"):
+        build_cell(tmp_path / "fast", method=method, k=64)
+    write_results(tmp_path, tmp_path)
+    assert "not run here yet" not in (tmp_path / "index.html").read_text(encoding="utf-8")

@@ -63,7 +63,7 @@ def all_measures(entries: Sequence[Entry], bound: Bound) -> Sheet:
         Column("images", "images", number=False),
         Column("draws", "draws", number=False),
         Column("vote on the whole test set", "vote"),
-        Column("its standard error", "vote_standard_error", number=False),
+        Column("its standard error (the largest of the seeds)", "vote_standard_error", number=False),
         Column("seconds an image", "seconds_per_image"),
         Column("training minutes", "training_minutes"),
     )

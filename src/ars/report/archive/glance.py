@@ -24,10 +24,11 @@ def at_a_glance(entries: Sequence[Entry], recipe: str) -> Sheet:
     settings = published_settings(KIND, "main")
     methods = sorted({method for *_, method in settings}, key=method_rank)
     lines = [
-        Line((k, f"{sigma:g}", *(_cell(mine, k, sigma, method) for method in methods)), None)
+        Line((k, f"{sigma:g}", *(_cell(mine, k, sigma, method) for method in methods), _inputs(mine, k, sigma)), None)
         for k, sigma in sorted({(k, sigma) for k, sigma, _ in settings})
     ]
-    columns = (*COLUMNS[:2], *(Column(method_name(method), method, number=False) for method in methods))
+    ours = Column("our inputs", "inputs", number=False)
+    columns = (*COLUMNS[:2], *(Column(method_name(method), method, number=False) for method in methods), ours)
     run = {setting_of(entry) for entry in mine} & settings
     about = f"Each cell: ours / the paper's. Recipe: {recipe}; [table-1.md](table-1.md) has the recipe of every number."
     return Sheet(
@@ -46,3 +47,8 @@ def _cell(mine: Sequence[Entry], k: int, sigma: float, method: str) -> str:
     [entry] = entries_of(mine, KIND, setting)
     ours = percent(entry.certified("cohen", 0.0)) if entry else None
     return f"{ours or DASH} / {published_text(KIND, setting)}"
+
+
+def _inputs(mine: Sequence[Entry], k: int, sigma: float) -> str | None:
+    at = (k, sigma)
+    return next((entry.first.inputs for entry in mine if (entry.first.k, entry.first.sigma) == at), None)

@@ -77,7 +77,9 @@ def draw_masks(rows: Sequence[Masks]) -> Picture:
         figure.text(0.05 / width, 1 - 0.24 / height, title, fontsize=11, fontweight="bold")
         about = "black hides (0), white is the mask's largest weight, given below"
         if any(row.boxes is not None for row in rows):
-            about += "; orange: where the object is"
+            about += "; orange: the object"
+        if any(row.cell.inputs != row.cell.title for row in rows):
+            about += "; not BG-20k"
         figure.text(0.05 / width, 1 - 0.45 / height, about, fontsize=9, color=MUTED)
         for panels, row in zip(grid, rows, strict=True):
             for panel in panels:

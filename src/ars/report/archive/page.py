@@ -2,7 +2,6 @@
 
 import base64
 import io
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -17,9 +16,10 @@ from ars.report.archive.drawing import at_one_sigma
 from ars.report.archive.entries import Entry, View
 from ars.report.archive.masks import MOST, Masks, load_masks
 from ars.report.archive.notes import BACKGROUNDS, ONE_COUNT
-from ars.report.archive.settings import how_certified, published_text, setting_of
+from ars.report.archive.settings import how_certified, published_settings, published_text, setting_of
 from ars.report.archive.sheet import DASH, Sheet, percent, radius_255, scaled
-from ars.report.measures import unit_name
+from ars.report.groups import method_name, method_rank
+from ars.report.measures import standard_error, unit_name
 from ars.report.table import BOUND_NAMES, Block
 
 
@@ -53,6 +53,7 @@ def make_results_page(views: Sequence[View], sheets: Sequence[Sheet], figures: S
         chart=charts.curve_chart,
         how=how,
         anchor=anchor,
+        lacking=lacking,
         masks=_masks,
         published=_published,
         bound_names=BOUND_NAMES,
@@ -107,12 +108,19 @@ def cells(entry: Entry, block: Block, *, paper: bool) -> list[str]:
 def how(view: View) -> str:
     """How the view was certified, and the standard errors that the number of test images leaves."""
     told = how_certified(view.entries)
-    accuracies = [(entry.certified("cohen", 0.0), entry.images) for entry in view.entries]
-    errors = [math.sqrt(it.mean * (1 - it.mean) / images) for it, images in accuracies if it.values and images]
+    accuracies = [(one, entry.images) for entry in view.entries for one in entry.certified("cohen", 0.0).values]
+    errors = [standard_error(one, images) for one, images in accuracies if images]
     votes = [error for entry in view.entries if (error := entry.vote_error) is not None]
     told += [f"standard error of a seed's standard accuracy: up to {100 * max(errors):.1f} points"] if errors else []
     told += [f"of its vote: up to {100 * max(votes):.1f}"] if votes else []
     return "; ".join(told)
+
+
+def lacking(view: View) -> list[str]:
+    """Methods that the paper has at a view's k and sigma and we do not, or not yet."""
+    at, have = (view.first.k, view.first.sigma), {entry.first.method for entry in view.entries}
+    published = {method for *setting, method in published_settings(view.first.kind, "main") if tuple(setting) == at}
+    return [method_name(method) for method in sorted(published - have, key=method_rank)]
 
 
 def anchor(cell: Cell) -> str:

@@ -41,7 +41,7 @@ def plain_votes(entries: Sequence[Entry], kind: str) -> Sheet:
     columns = (
         Column("paper", "paper"),
         Column("ours" if published else "accuracy", "ours"),
-        Column("standard error of a seed", "standard_error", number=False),
+        Column("standard error of a seed (the largest)", "standard_error", number=False),
         Column("test images", "images", number=False),
         Column("draws", "draws", number=False),
     )
