@@ -9,6 +9,8 @@ from PIL import Image
 from safetensors.torch import save_file
 
 from ars.cli import main
+from ars.cli.train import doubts
+from ars.experiments.recipe import read_recipe
 
 TINY = ["--data.passes=1", "--classifier.width=4", "--mask.width=2", "--train.batch_size=256",
         "--train.precision=float32", "--train.max_steps=1", "--device=cpu"]  # fmt: skip
@@ -124,6 +126,12 @@ def test_mask_only_epochs_around_an_untrained_classifier_are_pointed_out(here, c
     few = [it for it in TINY if "steps" not in it]
     assert main(["train", "--out=run", *few, "--train.max_steps=1", "--train.mask_only_epochs=1"]) == 0
     assert "fit the mask to an untrained classifier" in capsys.readouterr().err
+
+
+def test_mask_only_epochs_after_a_start_are_not_pointed_out():
+    few = ["--data.kind=cifar_backgrounds", "--data.size=64", "--train.mask_only_epochs=1"]
+    assert list(doubts(read_recipe(None, few)))
+    assert not list(doubts(read_recipe(None, [*few, "--start.epochs=1"])))
 
 
 def test_a_classifier_of_another_noise_is_pointed_out(here, capsys):

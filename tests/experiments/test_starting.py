@@ -1,5 +1,6 @@
 import dataclasses
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -12,7 +13,6 @@ from ars.experiments.recipe import Classifier, RecipeError, Start, read_recipe
 from ars.experiments.run import load_run, train_run
 from ars.experiments.starting import epochs_in_all, start_folder, start_of
 from ars.experiments.sweep import cell_name
-from ars.experiments.sweep_state import is_rounded
 from ars.experiments.timing import train_seconds
 from ars.experiments.weights import round_weights
 from ars.training.checkpoint import load_tensors
@@ -239,14 +239,89 @@ def test_a_start_that_was_trained_is_not_trained_again_as_a_cell(growing, tmp_pa
     larger, smaller = growing
     assert train_run(larger, tmp_path / "larger", device=CPU, starts=tmp_path)
     [start] = tmp_path.glob("start-adaptive-*")
-    cell, heard = tmp_path / cell_name("adaptive", 16, larger.sigma, 0), []
+    kept = (start / "model.safetensors").read_bytes()
+    labelled, cell, heard = tmp_path / "labelled", tmp_path / cell_name("adaptive", 16, larger.sigma, 0), []
+    assert train_run(smaller, labelled, device=CPU, starts=tmp_path)  # of a label: the start is not its own
     assert not train_run(smaller, cell, device=CPU, starts=tmp_path, report=heard.append)
     assert heard == []
-    for name in ("model.safetensors", "train.jsonl", "timing.json", "benchmark.json", "environment.json"):
-        assert (cell / name).read_bytes() == (start / name).read_bytes(), name
+    assert not start.exists()
+    assert (cell / "model.safetensors").read_bytes() == kept
     assert load_run(cell, CPU)[0] == smaller
-    round_weights(cell / "model.safetensors")  # of the cell alone
-    assert not is_rounded(start / "model.safetensors")
+    further = dataclasses.replace(larger, data=dataclasses.replace(larger.data, size=20))
+    with pytest.raises(ValueError, match="divisible by 8"):  # and it is found there again
+        train_run(further, tmp_path / "further", device=CPU, starts=tmp_path)
+    assert start_folder(tmp_path, start_of(larger)) == cell
+
+
+def stopping(after):
+    asked = []
+
+    def stop():
+        asked.append(None)
+        return len(asked) > after
+
+    return stop
+
+
+@pytest.mark.parametrize("first", ["smaller", "larger"])
+def test_what_was_begun_as_cell_or_start_goes_on_as_the_other(growing, tmp_path, first):
+    larger, smaller = growing
+    assert train_run(larger, tmp_path / "alone" / "larger", device=CPU, starts=tmp_path / "alone")
+    runs, heard = tmp_path / "runs", []
+    cells = {
+        "smaller": (smaller, runs / cell_name("adaptive", 16, larger.sigma, 0)),
+        "larger": (larger, runs / cell_name("adaptive", 24, larger.sigma, 0)),
+    }
+    recipe, folder = cells.pop(first)
+    with pytest.raises(Interrupted):  # asked 3 times an epoch: after the classifier's, in the second epoch at 16
+        train_run(recipe, folder, device=CPU, starts=runs, stop=stopping(9 + 4))
+    [(other, where)] = cells.values()
+    hear = {"report": lambda at: heard.append(at.epoch), "report_start": lambda it, at: heard.append(-at.epoch)}
+    assert train_run(other, where, device=CPU, starts=runs, **hear)
+    assert heard == ([-2, 1, 2] if first == "smaller" else [2])
+    train_run(recipe, folder, device=CPU, starts=runs)
+    assert not list(runs.glob("start-adaptive-*"))
+    assert not list(runs.rglob("checkpoint.safetensors"))
+    ends = (tmp_path / "alone" / "larger", runs / cell_name("adaptive", 24, larger.sigma, 0))
+    one, two = (load_tensors(it / "model.safetensors")[0] for it in ends)
+    assert all(torch.equal(one[name], two[name]) for name in one)
+
+
+def test_a_run_that_goes_on_from_its_checkpoint_needs_no_start(growing, tmp_path):
+    larger, _ = growing
+    assert train_run(larger, tmp_path / "whole", device=CPU)
+    run, heard = tmp_path / "run", []
+    with pytest.raises(Interrupted):
+        train_run(larger, run, device=CPU, stop=stopping(9 + 6 + 4))
+    spent = train_seconds(run / "start")
+    shutil.rmtree(run / "start")
+    assert train_run(larger, run, device=CPU, report_start=lambda *news: heard.append(news))
+    assert heard == []
+    one, two = (load_tensors(tmp_path / name / "model.safetensors")[0] for name in ("whole", "run"))
+    assert all(torch.equal(one[name], two[name]) for name in one)
+    assert train_seconds(run) > spent > 0
+
+
+def test_a_learned_split_goes_along(growing, tmp_path, monkeypatch):
+    from ars.experiments import run as module
+
+    begins = []
+
+    class Seen(module.Trainer):
+        def __init__(self, model, *arguments, **options):
+            begins.append(model.mechanism.sigmas)
+            super().__init__(model, *arguments, **options)
+
+    monkeypatch.setattr(module, "Trainer", Seen)
+    larger, _ = growing
+    train = dataclasses.replace(larger.train, mask=Optimizer(lr=0.1))
+    learned = dataclasses.replace(larger, share="learned", train=train)
+    assert train_run(learned, tmp_path / "larger", device=CPU, starts=tmp_path)
+    [start] = tmp_path.glob("start-adaptive-*")
+    _, fresh, taken = begins
+    assert fresh[0] == pytest.approx(fresh[1])
+    assert taken[0] != pytest.approx(taken[1], rel=0.01)
+    assert taken == pytest.approx(load_run(start, CPU)[2].mechanism.sigmas, rel=0.01)
 
 
 def test_a_run_of_another_recipe_is_neither_start_nor_cell(growing, tmp_path):

@@ -92,6 +92,11 @@ groups:
             "recipe: base.yaml\nrecipe_name: a/b\ngroups: [{methods: [cohen], sigma: [1]}]",
             "recipe_name is part of files' names",
         ),
+        ("recipe: base.yaml\ngroups: [{methods: [cohen], sigma: [1], k: [0]}]", "at least 1, got 0"),
+        (
+            "recipe: base.yaml\ngroups: [{methods: [cohen], sigma: [1]}]\nrough: [{methods: [cohen], epoch: -1}]",
+            "rough epoch is in seconds and at least 0, got -1",
+        ),
         ("- 1", "Unexpected config"),
     ],
 )

@@ -8,15 +8,17 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from ars.certification.records import RecordError
 from ars.data.settings import Data
 from ars.experiments.masks import save_average_masks
-from ars.experiments.recipe import Start
+from ars.experiments.recipe import RecipeError, Start
 from ars.experiments.starting import shared_folder, start_of
 from ars.experiments.sweep import Cell, Rough, Sweep, cell_name
 from ars.experiments.sweep_plan import make_plan
 from ars.experiments.sweep_state import Left, what_is_left
 from ars.experiments.sweep_times import Figure, Times, rough_figures
 from ars.experiments.tally import Tally, write_tally
+from ars.experiments.weights import round_weights
 
 from .conftest import CPU, TINY
 
@@ -43,7 +45,6 @@ def test_a_cell_is_done_step_by_step(run, tmp_path):
     voted(run)
     save_average_masks(run, TINY.certify, device=CPU)
     assert what_is_left(cell(), run).done
-    assert str(what_is_left(cell(weights="bf16"), run)) == "round"
     assert what_is_left(cell(vote=0), run).done
     voted(run, draws=99)
     assert str(what_is_left(cell(), run)) == "vote"
@@ -55,6 +56,21 @@ def test_a_cell_is_done_step_by_step(run, tmp_path):
     assert (what_is_left(cell(), run).train, what_is_left(cell(), run).epochs) == (True, 1)
     (run / "checkpoint.safetensors").touch()  # what the log says is then still there
     assert (what_is_left(cell(), run).train, what_is_left(cell(), run).epochs) == (True, 0)
+
+
+def test_answers_of_weights_that_were_not_rounded_do_not_stand_for_rounded_ones(run):
+    shutil.copytree(run, with_records := run.with_name("certified"))
+    voted(run)
+    shutil.rmtree(run / "certify")
+    for folder in (with_records, run):
+        with pytest.raises(RecordError, match="answers of weights that were not rounded to bf16"):
+            what_is_left(cell(weights="bf16"), folder)
+    (run / "vote.json").unlink()
+    assert str(what_is_left(cell(weights="bf16"), run)) == "round, certify 6 images, vote, masks"
+    round_weights(run / "model.safetensors")
+    assert str(what_is_left(cell(weights="bf16"), run)) == "certify 6 images, vote, masks"
+    with pytest.raises(RecipeError, match="weights that were rounded to bf16; choose another folder"):
+        what_is_left(cell(), run)
 
 
 def test_more_images_are_left_but_other_settings_are_refused(run):
@@ -190,3 +206,28 @@ def test_a_cell_that_is_the_start_of_another_is_trained_once(tmp_path):
         (trained / "model.safetensors").unlink()
     (shared / "recipe.yaml").unlink()
     assert seconds((large,)) == [alone + 160.0]
+    labelled = [dataclasses.replace(small, name=f"{small.name}-{label}") for label in "ab"]
+    assert seconds((*labelled, large)) == [alone, 40.0, 200.0]  # neither is the other, nor the start
+
+
+def test_what_was_begun_counts_less(tmp_path):
+    data, start = Data("cifar_backgrounds", size=128), Start(32, 8, (64,))
+    recipe = dataclasses.replace(sized(128, "cohen").recipe, data=data, start=start)
+    name = cell_name("cohen", 128, recipe.sigma, recipe.seed)
+    large = dataclasses.replace(sized(128, "cohen"), name=name, recipe=recipe, vote=0)
+
+    def seconds():
+        rough = (Rough(("cohen",), k=128, epoch=16.0, image=0.0),)
+        return make_plan(Sweep("s", tmp_path / "s.yaml", (large,), rough), tmp_path).seconds
+
+    def begin(folder, recipe, epochs):
+        folder.mkdir(exist_ok=True)
+        (folder / "recipe.yaml").write_text(recipe.to_yaml())
+        (folder / "checkpoint.safetensors").touch()
+        (folder / "train.jsonl").write_text("{}\n" * epochs)
+
+    assert seconds() == 16.0 * (10 + 10 / 4 + 8 / 16)
+    begin(shared_folder(tmp_path, start_of(recipe)), start_of(recipe), 4)
+    assert seconds() == 16.0 * (10 + 6 / 4)
+    begin(tmp_path / name, recipe, 3)
+    assert seconds() == 16.0 * 7

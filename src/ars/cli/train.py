@@ -10,6 +10,7 @@ from ars.cli.options import Override, Subparsers, add_command, add_device
 from ars.cli.training_view import describe_epoch, training_view
 from ars.experiments.files import CHECKPOINT, MODEL
 from ars.experiments.recipe import Recipe, read_recipe, recipe_keys, recipe_parser, source_sigma
+from ars.experiments.starting import start_of
 from ars.experiments.world import read_team
 
 TEACH = """\
@@ -86,7 +87,7 @@ def run(options: argparse.Namespace) -> int:
 
 def doubts(recipe: Recipe) -> Iterator[str]:
     """What a recipe may not have been meant to do."""
-    if recipe.train.mask_only_epochs and not recipe.classifier.trained:
+    if recipe.train.mask_only_epochs and not recipe.classifier.trained and start_of(recipe) is None:
         yield (
             f"the first {recipe.train.mask_only_epochs} epochs fit the mask to an untrained classifier; "
             "start from a trained one with --classifier.from_run RUN"

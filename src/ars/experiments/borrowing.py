@@ -8,11 +8,11 @@ from torch import Tensor
 
 from ars.experiments.files import CHECKPOINT, MODEL
 from ars.experiments.recipe import Recipe, RecipeError
-from ars.experiments.weights import halved
+from ars.experiments.weights import rounded
 from ars.smoothing import SmoothedClassifier
 from ars.training.checkpoint import OF_MODEL, load_tensors, misfits, under
 
-PREFIX, MASK = "classifier.", ".mask."
+PREFIX, MASK, SPLIT = "classifier.", ".mask.", ".split."
 
 
 def pinned(recipe: Recipe) -> Recipe:
@@ -63,13 +63,14 @@ def load_classifier(model: SmoothedClassifier, recipe: Recipe) -> None:
 def take_start(model: SmoothedClassifier, path: Path) -> None:
     """Give a model the weights that its start ended with, rounded to bf16: a cell of a sweep, which is, may be a start.
 
-    The mask takes those that the start has for it; where these do not fit, it stays as it is.
+    A mask and a learned split take those that the start has for them; where these do not fit, they stay as they are.
     """
-    tensors = {name: halved(tensor).to(tensor.dtype) for name, tensor in load_tensors(path)[0].items()}
+    tensors = rounded(load_tensors(path)[0])
     _take_classifier(model, under(tensors, PREFIX), path)
-    own = {name: it for name, it in model.state_dict().items() if MASK in name and not name.startswith(PREFIX)}
-    if all(name in tensors and tensors[name].shape == tensor.shape for name, tensor in own.items()):
-        model.load_state_dict({name: tensors[name] for name in own}, strict=False)
+    for part in (MASK, SPLIT):
+        own = {name: it for name, it in model.state_dict().items() if part in name and not name.startswith(PREFIX)}
+        if all(name in tensors and tensors[name].shape == tensor.shape for name, tensor in own.items()):
+            model.load_state_dict({name: tensors[name] for name in own}, strict=False)
 
 
 def _take_classifier(model: SmoothedClassifier, tensors: dict[str, Tensor], path: Path) -> None:

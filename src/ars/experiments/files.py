@@ -3,7 +3,6 @@
 RECIPE, MODEL, TIMING = "recipe.yaml", "model.safetensors", "timing.json"
 CHECKPOINT = "checkpoint.safetensors"
 BENCHMARK, ENVIRONMENT, LOG = "benchmark.json", "environment.json", "train.jsonl"
-PICTURES = "masks"  # the folder of pictures that training draws
 STAGES, PIPELINE = "stages.npz", "pipeline.svg"
 VOTE, BEGUN_VOTE, MASKS = "vote.json", "vote-begun.json", "masks.npz"
 START = "start"  # the folder of the training that a classifier begins with

@@ -50,8 +50,10 @@ def pack_cell(cell: Cell, run: Path, target: Path) -> int:
     kept = (BENCHMARK, ENVIRONMENT, *([LOG] if logged else []), *([MASKS] if cell.recipe.method in MASKED else []))
     content: dict[str, str | bytes] = {name: (run / name).read_bytes() for name in kept}
     begun = read_recipe(run / RECIPE)  # it has the digest of a classifier that was trained before
-    content[RECIPE] = portable(replace(cell.recipe, classifier=begun.classifier)).to_yaml()
     records = merge(records_folder(run, NAME)).records
+    # of which there may be more than the sweep asks for
+    certify = replace(cell.recipe.certify, examples=len(records))
+    content[RECIPE] = portable(replace(cell.recipe, classifier=begun.classifier, certify=certify)).to_yaml()
     lines = "".join(record.to_json() + "\n" for record in records)
     content[f"certify/{NAME}/{SETTINGS}"] = (records_folder(run, NAME) / SETTINGS).read_bytes()
     content[f"certify/{NAME}/{RECORDS}"] = gzip.compress(lines.encode(), mtime=0)

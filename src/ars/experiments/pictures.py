@@ -6,7 +6,6 @@ import torch
 
 from ars.certification.writing import whole
 from ars.data.benchmark import Benchmark
-from ars.experiments.files import PICTURES
 from ars.experiments.taking_apart import take_apart
 from ars.smoothing import SmoothedClassifier
 
@@ -35,5 +34,5 @@ def draw_epoch(folder: Path, model: SmoothedClassifier, benchmark: Benchmark, *,
         answers=[names[answer] for answer in answers.tolist()],
         heading=heading,
     )
-    with whole(folder / PICTURES / f"epoch-{epoch:03d}.png") as temporary:
+    with whole(folder / "masks" / f"epoch-{epoch:03d}.png") as temporary:
         temporary.write_bytes(picture)

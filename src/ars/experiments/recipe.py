@@ -264,7 +264,7 @@ def read_recipe(path: Path | None = None, overrides: Sequence[str] = ()) -> Reci
         values = parser.instantiate(parser.parse_args(arguments))
         return Recipe(**{key.name: values[key.name] for key in fields(Recipe)})
     except (ArgumentError, ValueError, TypeError) as error:
-        sentence = " ".join(str(error).split())
+        sentence = re.sub(r"Problem with given class_path '[^']*': ", "", " ".join(str(error).split()))
         optional = re.search(r"Errors: - (.*?) - Expected a <class 'NoneType'>", sentence)  # of a part that may be null
         raise RecipeError(f"{path or 'the options'}: {optional[1] if optional else sentence}") from error
 

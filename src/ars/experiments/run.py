@@ -19,11 +19,11 @@ from ars.experiments.borrowing import load_classifier, pinned, take_start
 from ars.experiments.build import build_benchmark, build_model
 from ars.experiments.device import choose_precision
 from ars.experiments.environment import write_environment
-from ars.experiments.files import BENCHMARK, ENVIRONMENT, LOG, MODEL, PICTURES, RECIPE, START, TIMING
+from ars.experiments.files import BENCHMARK, MODEL, RECIPE, START
 from ars.experiments.importing import check_fit
 from ars.experiments.pictures import draw_epoch
 from ars.experiments.recipe import Recipe, RecipeError, read_recipe
-from ars.experiments.starting import start_folder, start_of, starts_of, trained_as_start
+from ars.experiments.starting import begun_as_start, start_folder, start_of, starts_of
 from ars.experiments.timing import train_seconds, write_train_seconds
 from ars.methods.adaptive import settled
 from ars.smoothing import SmoothedClassifier
@@ -55,15 +55,13 @@ def train_run(
     ranks = ranks or Ranks()
     ranks.check(recipe.train)
     recipe = pinned(recipe)
+    if starts == folder.parent and (begun := begun_as_start(recipe, folder)):
+        begun.rename(folder)  # at once and whole
+        write_whole(folder / RECIPE, recipe.to_yaml())
     _check_folder(folder, recipe)
     trained = (folder / MODEL).exists()
-    twin = None if starts is None or trained else trained_as_start(recipe, starts)
     ranks.wait()  # until all have looked, none writes
-    if twin is not None and ranks.first:
-        _claim(folder, recipe)
-        _copy(twin, folder)
-    if trained or twin is not None:
-        ranks.wait()
+    if trained:
         return False
     benchmark = build_benchmark(recipe, device)
     model = build_model(recipe, benchmark, device)
@@ -72,7 +70,7 @@ def train_run(
         freeze_classifier(model)
     _check_model(recipe, model, benchmark, device)
     start, start_seconds = start_of(recipe), 0.0
-    if start is not None:
+    if start is not None and not (folder / CHECKPOINT).exists():  # which has all that came of it
         for before in starts_of(recipe):  # their images can be had, and the models take them
             images = build_benchmark(before, device)
             _check_model(before, build_model(before, images, device), images, device)
@@ -102,6 +100,7 @@ def train_run(
         identity=recipe.identity,
         norm=recipe.certify.norm,
         ranks=ranks,
+        spent=start_seconds,
     )
     if ranks.first:
         _claim(folder, recipe)
@@ -118,7 +117,7 @@ def train_run(
 
     trainer.run(report=after_epoch, watch=watch, stop=stop)
     if ranks.first:
-        write_train_seconds(folder, trainer.seconds + start_seconds)
+        write_train_seconds(folder, trainer.seconds)
         save_tensors(folder / MODEL, model.state_dict(), {"identity": recipe.identity})
         (folder / CHECKPOINT).unlink(missing_ok=True)
         (folder / START / MODEL).unlink(missing_ok=True)
@@ -173,14 +172,6 @@ def _claim(folder: Path, recipe: Recipe) -> None:
     remove_stale(folder)
     if not (folder / RECIPE).exists():
         write_whole(folder / RECIPE, recipe.to_yaml())
-
-
-def _copy(trained: Path, folder: Path) -> None:
-    """Copy what training left in another folder, the model last: it says that the training is done."""
-    for path in sorted((trained / PICTURES).glob("*.png")):
-        write_whole(folder / PICTURES / path.name, path.read_bytes())
-    for name in (BENCHMARK, ENVIRONMENT, LOG, TIMING, MODEL):
-        write_whole(folder / name, (trained / name).read_bytes())
 
 
 def describe(folder: Path, benchmark: Benchmark, device: torch.device) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ars.experiments.files import MODEL, RECIPE
+from ars.experiments.files import RECIPE
 from ars.experiments.recipe import Mask, Recipe, RecipeError, read_recipe
 from ars.experiments.sweep import cell_name
 from ars.training.settings import TrainSettings
@@ -48,18 +48,23 @@ def shared_folder(starts: Path, start: Recipe) -> Path:
     return starts / f"start{method}-k{size}-s{start.sigma:g}-seed{start.seed}-{start.identity[:8]}"
 
 
+def cell_folder(starts: Path, recipe: Recipe) -> Path:
+    """Where a sweep has this training as a cell without a label."""
+    return starts / cell_name(recipe.method, recipe.data.options["size"], recipe.sigma, recipe.seed)
+
+
 def start_folder(starts: Path, start: Recipe) -> Path:
-    """Where runs that begin alike find their start: where it is a cell of a sweep and trained, there."""
-    cell = starts / cell_name(start.method, start.data.options["size"], start.sigma, start.seed)
-    return cell if (cell / MODEL).exists() and is_run_of(start, cell) else shared_folder(starts, start)
+    """Where runs that begin alike find their start: where it is a cell of a sweep, begun or trained, there."""
+    cell = cell_folder(starts, start)
+    return cell if is_run_of(start, cell) else shared_folder(starts, start)
 
 
-def trained_as_start(recipe: Recipe, starts: Path) -> Path | None:
-    """Where this very training was done as the start of others, if it was."""
-    if start_of(recipe) is None:
+def begun_as_start(recipe: Recipe, folder: Path) -> Path | None:
+    """Where the training of a cell, which has no folder yet, was begun or done as the start of others, if it was."""
+    if "size" not in recipe.data.options or folder.exists() or folder != cell_folder(folder.parent, recipe):
         return None
-    folder = shared_folder(starts, recipe)
-    return folder if (folder / MODEL).exists() and is_run_of(recipe, folder) else None
+    begun = shared_folder(folder.parent, recipe)
+    return begun if is_run_of(recipe, begun) else None
 
 
 def is_run_of(recipe: Recipe, folder: Path) -> bool:
@@ -70,11 +75,11 @@ def is_run_of(recipe: Recipe, folder: Path) -> bool:
         return False
 
 
-def in_epochs_of(recipe: Recipe, start: Recipe) -> float:
-    """The epochs of one of its starts, in epochs of the recipe's own size."""
-    return start.train.epochs * float(start.data.options["size"] / recipe.data.options["size"]) ** 2
+def in_epochs_of(recipe: Recipe, start: Recipe, epochs: int) -> float:
+    """So many epochs of one of its starts, in epochs of the recipe's own size."""
+    return epochs * float(start.data.options["size"] / recipe.data.options["size"]) ** 2
 
 
 def epochs_in_all(recipe: Recipe) -> float:
     """The epochs of a training with all that comes before, in epochs of the recipe's own size."""
-    return recipe.train.epochs + sum(in_epochs_of(recipe, start) for start in starts_of(recipe))
+    return recipe.train.epochs + sum(in_epochs_of(recipe, it, it.train.epochs) for it in starts_of(recipe))

@@ -38,6 +38,11 @@ class Rough:
     image: float | None = None
     vote: float | None = None
 
+    def __post_init__(self) -> None:
+        for name in ("epoch", "image", "vote"):
+            if (getattr(self, name) or 0.0) < 0:
+                raise ValueError(f"rough {name} is in seconds and at least 0, got {getattr(self, name)}")
+
 
 @dataclass(frozen=True)
 class Group:
@@ -67,6 +72,8 @@ class Group:
         for name in ("methods", "sigma", "seeds"):
             if not getattr(self, name):
                 raise ValueError(f"{name} must name at least one of them")
+        if any(k < 1 for k in self.k):
+            raise ValueError(f"k names sides of an image, at least 1, got {min(self.k)}")
         if self.vote < 0:
             raise ValueError(f"vote must be at least 0, got {self.vote}")
         if self.label and not re.fullmatch(NAME, self.label):

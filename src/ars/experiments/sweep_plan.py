@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ars.experiments.files import MODEL
-from ars.experiments.starting import in_epochs_of, shared_folder, start_folder, start_of, starts_of, trained_as_start
+from ars.experiments.files import CHECKPOINT, MODEL
+from ars.experiments.recipe import Recipe
+from ars.experiments.starting import begun_as_start, cell_folder, in_epochs_of, start_folder, starts_of
 from ars.experiments.sweep import Cell, Sweep
-from ars.experiments.sweep_state import Left, what_is_left
+from ars.experiments.sweep_state import Left, epochs_done, what_is_left
 from ars.experiments.sweep_times import Times, recorded_figure, rough_figures
 
 
@@ -59,27 +60,41 @@ def make_plan(sweep: Sweep, runs: Path) -> Plan:
 
 
 def _starts_left(found: Sequence[tuple[Cell, Left | None, str]], runs: Path) -> dict[str, float]:
-    """What starts will add to cells, in epochs; the first of those that share one trains it.
+    """What starts add to cells, in epochs, or take from them; the first of those that share one trains it.
 
-    A cell that is itself the start of one before it is trained with that, and takes none of its own epochs.
+    What was begun as the start of others, or is by then that of a cell before, is not trained again as a cell.
     """
-    there: set[Path] = set()
+    there: set[str] = set()  # the trainings that will have been done, or seen to, before a cell
     epochs: dict[str, float] = {}
     for cell, left, _ in found:
-        recipe = cell.recipe
-        if left is None or left.epochs < recipe.train.epochs or start_of(recipe) is None:
+        recipe, folder = cell.recipe, runs / cell.name
+        if left is None or not left.train or "size" not in recipe.data.options:
             continue
-        own = shared_folder(runs, recipe)
-        if own in there or trained_as_start(recipe, runs):
-            epochs[cell.name] = -left.epochs
+        if folder == cell_folder(runs, recipe):
+            if recipe.identity in there:
+                epochs[cell.name] = -left.epochs
+                continue
+            there.add(recipe.identity)
+        begun = begun_as_start(recipe, folder)
+        if begun is not None:
+            epochs[cell.name] = -_done(begun, recipe)
+        if ((begun or folder) / CHECKPOINT).exists() or ((begun or folder) / MODEL).exists():
             continue
-        there.add(own)
         for start in starts_of(recipe):
-            if shared_folder(runs, start) in there or (start_folder(runs, start) / MODEL).exists():
+            where = start_folder(runs, start)
+            if start.identity in there or (where / MODEL).exists():
                 break
-            there.add(shared_folder(runs, start))
-            epochs[cell.name] = epochs.get(cell.name, 0.0) + in_epochs_of(recipe, start)
+            there.add(start.identity)
+            left_of_it = start.train.epochs - _done(where, start)
+            epochs[cell.name] = epochs.get(cell.name, 0.0) + in_epochs_of(recipe, start, left_of_it)
+            if (where / CHECKPOINT).exists():
+                break
     return epochs
+
+
+def _done(folder: Path, recipe: Recipe) -> int:
+    """How many epochs of a training need not be done again."""
+    return recipe.train.epochs if (folder / MODEL).exists() else epochs_done(folder)
 
 
 def _look(cell: Cell, folder: Path) -> tuple[Left | None, str]:

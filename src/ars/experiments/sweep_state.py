@@ -7,7 +7,7 @@ from pathlib import Path
 from ars.certification.records import RecordError
 from ars.certification.shards import IncompleteError, merge, read_manifest
 from ars.experiments.beginning import begun_settings, records_folder
-from ars.experiments.files import CHECKPOINT, LOG, MASKS, MODEL, RECIPE
+from ars.experiments.files import CHECKPOINT, LOG, MASKS, MODEL, RECIPE, VOTE
 from ars.experiments.recipe import MASKED, CertifySettings, Recipe, RecipeError, read_recipe
 from ars.experiments.sweep import Cell
 from ars.experiments.tally import read_tally
@@ -50,12 +50,20 @@ def what_is_left(cell: Cell, folder: Path) -> Left:
     settings = cell_settings(cell, folder)
     masked = wanted.method in MASKED
     if not (folder / MODEL).exists():
-        left = max(0, wanted.train.epochs - _epochs(folder))
+        left = max(0, wanted.train.epochs - epochs_done(folder))
         return Left(True, left, cell.weights == "bf16", settings.examples, cell.vote > 0, masked)
+    rounded = is_rounded(folder / MODEL)
+    if rounded and cell.weights == "float32":
+        raise RecipeError(f"{folder} holds weights that were rounded to bf16; choose another folder with --out")
+    if cell.weights == "bf16" and not rounded and _answered(folder):
+        raise RecordError(
+            f"{folder} holds answers of weights that were not rounded to bf16, as the sweep asks for; choose another "
+            f"folder with --out, or remove {records_folder(folder, NAME)} and {VOTE}"
+        )
     return Left(
         train=False,
         epochs=0,
-        rounding=cell.weights == "bf16" and not is_rounded(folder / MODEL),
+        rounding=cell.weights == "bf16" and not rounded,
         images=_missing(folder, settings),
         vote=cell.vote > 0 and not _voted(cell, folder),
         masks=masked and not (folder / MASKS).exists(),
@@ -106,7 +114,7 @@ def is_rounded(path: Path) -> bool:
         raise ValueError(f"{path} is damaged or not a safetensors file ({error}); remove it to train again") from error
 
 
-def _epochs(folder: Path) -> int:
+def epochs_done(folder: Path) -> int:
     """About how many epochs of training need not be done again: none where no checkpoint was written yet."""
     log = folder / LOG
     kept = (folder / CHECKPOINT).exists() and log.exists()
@@ -119,6 +127,11 @@ def _missing(folder: Path, settings: CertifySettings) -> int:
     except IncompleteError:
         done = set()
     return sum(index not in done for index in range(0, settings.examples * settings.every, settings.every))
+
+
+def _answered(folder: Path) -> bool:
+    """Whether anything was certified or voted on."""
+    return read_manifest(records_folder(folder, NAME)) is not None or read_tally(folder) is not None
 
 
 def _voted(cell: Cell, folder: Path) -> bool:

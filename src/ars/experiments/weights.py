@@ -5,6 +5,7 @@ BatchNorm statistic, moves by at most 1/256 of itself. Integers and float64 tens
 """
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -17,8 +18,7 @@ from ars.training.checkpoint import load_tensors, save_tensors
 def round_weights(path: Path) -> None:
     """Round the weights of a run in place; they stay float32, and the file is whole at any moment."""
     tensors, about = load_tensors(path)
-    rounded = {name: halved(tensor).to(tensor.dtype) for name, tensor in tensors.items()}
-    save_tensors(path, rounded, {**about, "weights": "bf16"})
+    save_tensors(path, rounded(tensors), {**about, "weights": "bf16"})
 
 
 def packed_weights(path: Path) -> bytes:
@@ -26,10 +26,15 @@ def packed_weights(path: Path) -> bytes:
     tensors, about = load_tensors(path)
     if "weights" not in about:
         return path.read_bytes()
-    for name, tensor in tensors.items():
-        if not torch.equal(halved(tensor).to(tensor.dtype), tensor):
+    for name, tensor in rounded(tensors).items():
+        if not torch.equal(tensors[name], tensor):
             raise ValueError(f"{path} says that its weights were rounded, but {name} was not; train the run again")
     return save({name: halved(tensor) for name, tensor in tensors.items()}, metadata={"about": json.dumps(about)})
+
+
+def rounded(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors with their own types, rounded."""
+    return {name: halved(tensor).to(tensor.dtype) for name, tensor in tensors.items()}
 
 
 def halved(tensor: Tensor) -> Tensor:

@@ -68,6 +68,7 @@ class Trainer:
         identity: str,
         norm: Norm = "linf",
         ranks: Ranks | None = None,
+        spent: float = 0.0,
     ) -> None:
         self.ranks = ranks or Ranks()
         self.ranks.check(settings)
@@ -82,7 +83,7 @@ class Trainer:
         self.modes = Modes(model, mask_only_epochs=settings.mask_only_epochs)
         self.average = MovingAverage(model, settings.ema) if settings.ema else None
         self.step = 0
-        self._seconds, self._began = 0.0, time.monotonic()
+        self._seconds, self._began = spent, time.monotonic()
         self.tally = Tally(self.device)
         if self.checkpoint.exists():
             self._resume()
