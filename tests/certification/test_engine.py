@@ -72,9 +72,13 @@ def test_preparation_is_cached_and_refreshed_when_weights_change(images):
     network[0].weight.mul_(2)
     second = ready(network, images)
     assert second is not first
-    network[0].weight.data.mul_(0.5)  # counts no version: the norms tell
+    network[0].weight.data.mul_(0.5)  # counts no version: the sums tell
     third = ready(network, images)
     assert third is not second
+    for change in (lambda it: it.neg_(), lambda it: it.copy_(it.flip(0))):  # of the same norm
+        change(network[0].weight.data)
+        assert ready(network, images) is not third
+        third = ready(network, images)
     network[1].running_mean.add_(1)
     fourth = ready(network, images)
     assert fourth is not third
@@ -172,4 +176,9 @@ def test_the_loop_never_waits_for_the_device(network, images, monkeypatch):
         asked.clear()
         with sampling.masks_checked_at_the_end():
             votes(network, images, n=n, batch_size=300)
-        assert asked == ["cpu", "numpy", "tolist"]  # the last: the range of all masks
+        assert asked == [
+            "__bool__",
+            "cpu",
+            "numpy",
+            "tolist",
+        ]  # whether logits were numbers, and the range of all masks

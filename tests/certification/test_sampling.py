@@ -5,8 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
+from ars.certification.procedure import certify
 from ars.certification.sampling import BLOCK, autocast, block_seed, count_votes, local_votes
 from ars.smoothing import Gaussian, MaskedGaussian, SmoothedClassifier, compose, last, minimum_variance
+from ars.training.loop import step_seed
 
 seeds = st.integers(0, 2**63)
 
@@ -260,3 +262,37 @@ def test_models_that_share_nothing_are_counted_one_by_one(images):
     how = {"n": 100, "stage": "estimate", "seed": 0}
     alone = np.concatenate([count_votes(models[i], images[i : i + 1], [i], **how) for i in range(3)])
     assert (local_votes(models, images, [0, 1, 2], **how) == alone).all()
+
+
+@pytest.mark.parametrize("purpose", [0, 1, 2])
+def test_training_and_certification_share_no_noise(purpose):
+    trained = {step_seed(seed, step, purpose=purpose) for seed in range(20) for step in range(100)}
+    drawn = {
+        block_seed(seed, index, stage, block) % 2**32
+        for seed in range(20)
+        for index in range(100)
+        for stage in ("select", "estimate")
+        for block in range(2)
+    }
+    assert len(trained) == 2000
+    assert not trained & drawn
+
+
+def test_batchnorm_that_looks_at_the_batch_is_refused(images):
+    """It makes a coin that all draws of a batch share: a fifth of such certificates were false at alpha = .001."""
+    network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4, track_running_stats=False), nn.Flatten(),
+                            nn.Linear(64, 2))  # fmt: skip
+    model = SmoothedClassifier(compose(Gaussian(0.5)), last, network)
+    with pytest.raises(ValueError, match=r"classifier\.1 is a BatchNorm without running statistics.*no bound would"):
+        certify(model, images, n_select=10, n_estimate=100, norm="l2", seed=0)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_logits_that_are_no_numbers_are_no_votes(images, precision):
+    network = nn.Sequential(nn.Flatten(), nn.Linear(108, 3))
+    model = SmoothedClassifier(compose(Gaussian(0.5)), last, network)
+    count_votes(model, images, [0, 1, 2], n=100, stage="select", seed=0, precision=precision)
+    with torch.no_grad():
+        network[1].bias[2] = torch.nan
+    with pytest.raises(ValueError, match=r"logits that are no numbers \(NaN\)"):
+        count_votes(model, images, [0, 1, 2], n=100, stage="select", seed=0, precision=precision)

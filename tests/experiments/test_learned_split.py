@@ -75,6 +75,14 @@ def test_models_that_differ_in_the_split_alone_have_other_fingerprints():
     assert fingerprint(one) != fingerprint(other)
 
 
+def test_models_that_differ_in_the_noises_shape_alone_have_other_fingerprints():
+    recipe = dataclasses.replace(TINY, method="unicr", beta=2.25)
+    benchmark = build_benchmark(recipe, CPU)
+    made = [build_model(it, benchmark, CPU) for it in (recipe, recipe, dataclasses.replace(recipe, beta=1.5))]
+    one, same, other = map(fingerprint, made)
+    assert one == same != other
+
+
 def test_seeds_with_splits_of_their_own_are_reported_together(learned, tmp_path):
     write_report(learned, tmp_path / "report")
     page = (tmp_path / "report" / "index.html").read_text()

@@ -105,10 +105,13 @@ def test_masks_are_bytes_with_the_place_of_the_object(runs):
     with zipfile.ZipFile(runs / "run" / "masks.npz") as archive:
         assert {info.date_time for info in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
     with np.load(runs / "run" / "masks.npz") as arrays:
-        assert set(arrays.files) == {"masks", "indices", "box"}
+        assert set(arrays.files) == {"masks", "largest", "indices", "box"}
         assert (arrays["masks"].shape, arrays["masks"].dtype) == ((6, 24, 24), np.uint8)
         assert arrays["indices"].tolist() == list(range(6))
         assert 0 < arrays["masks"].mean() < 255
+        assert arrays["masks"].max(axis=(1, 2)).tolist() == 6 * [255]
+        assert arrays["largest"].shape == (6,)
+        assert np.all((arrays["largest"] > 0) & (arrays["largest"] <= 1))
         assert arrays["box"].shape == (6, 4)
 
 

@@ -132,6 +132,12 @@ def test_a_whole_unet(device, poisoned, disturb, layout):
     close(poisoned(lambda: fused(x)), network(x))
 
 
+def test_a_unet_for_images_that_are_too_small_reads_no_other_draw(device, disturb):
+    fused = FromImages(FusedUNet(disturb(UNet(16)), torch.float32), torch.float32)
+    with pytest.raises(ValueError, match="divisible by 8 and at least 16, got 8x8"):
+        fused(torch.rand(2, 3, 8, 8, device=device))
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_whole_cifar_resnet(device, poisoned, disturb, layout):
     network = disturb(CifarResNet(2, 10)).to(memory_format=layout)

@@ -6,6 +6,7 @@ import pytest
 from scipy.special import ndtr, ndtri
 from scipy.stats import ncx2
 
+from ars.smoothing.gaussian import SCALE_ERROR
 from ars.theory import rs_radius_l2, sukenik_radius
 from ars.theory.sukenik import worst_level
 
@@ -55,8 +56,19 @@ def test_inside_the_radius_no_distance_and_no_noise_level_breaks_it_and_an_end_i
         values = np.array([xi(distance, sigma, sigma * math.exp(log), dim, p) for log in logs])
         assert np.all(values < 0.5)
         assert values.max() == pytest.approx(max(values[0], values[-1]), abs=1e-9)
-    beyond = radius * (1 + 1e-6)
+    beyond = radius * (1 + 5e-4)  # the room for noise that is rounded to float32
     assert max(xi(beyond, sigma, sigma * math.exp(sign * rate * beyond), dim, p) for sign in (-1, 1)) > 0.5
+
+
+@pytest.mark.parametrize("dim", [192, 3072, 27_648])
+@pytest.mark.parametrize(("sigma", "p"), [(0.5, 0.99), (1.5, 0.6), (1.5, 0.99)])
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_noise_that_float32_rounds_apart_at_both_images_is_covered(dim, sigma, p, sign):
+    rate, ulp = 0.01, 2.0**-24
+    radius = sukenik_radius(sigma, rate, dim, p)
+    scale = sigma * (1 + SCALE_ERROR)
+    here, there = scale * (1 - sign * ulp), scale * math.exp(sign * rate * radius) * (1 + sign * ulp)
+    assert xi(radius, here, there, dim, p) < 0.5
 
 
 @pytest.mark.parametrize("sign", [-1, 1])

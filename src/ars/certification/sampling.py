@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from ars.certification.engine import prepared
 from ars.certification.memory import BLOCK, suitable_batch
@@ -79,11 +80,13 @@ def count_votes(
         raise ValueError(f"seed and image indices must be at least 0, got seed={seed}, index={min(indices)}")
     if n < 1 or first_block < 0:
         raise ValueError(f"n must be at least 1 and first_block at least 0, got {n} and {first_block}")
+    _check_independent(model)
     blocks = -(-n // BLOCK)
     pixels = images[0, 0].numel()
     most = min(batch_size or suitable_batch(images), suitable_batch(images), _FITTED.get(model, 2**62) // pixels)
     size = max(1, most // BLOCK)
     counts: Tensor | None = None
+    unclear = torch.zeros((), dtype=torch.bool, device=images.device)
     done = 0
     # on a CPU nothing waits, and a bad mask had better stop the first batch
     checks = nullcontext() if images.device.type == "cpu" else masks_checked_at_the_end()
@@ -106,9 +109,22 @@ def count_votes(
             # the last block of an image may be longer than what is left of n
             ballots = [(position, min(BLOCK, n - before * BLOCK)) for position, before in group]
             _count(counts, logits, _send(ballots, images.device))
+            unclear |= logits.isnan().any()  # looked at once, at the end: nothing waits for the host
             done += len(group)
+    if unclear:
+        raise ValueError("the classifier gave logits that are no numbers (NaN), which vote for nothing; mend it first")
     assert counts is not None
     return counts.cpu().numpy()
+
+
+def _check_independent(model: nn.Module) -> None:
+    """Refuse what makes the draws of a batch depend on each other also in eval mode."""
+    for name, part in model.named_modules():
+        if isinstance(part, _BatchNorm) and part.running_mean is None:
+            raise ValueError(
+                f"{name} is a BatchNorm without running statistics: the answer to a draw would depend on the others in "
+                "its batch, and no bound would hold; train it with track_running_stats=True"
+            )
 
 
 def local_votes(models: Sequence[SmoothedClassifier], images: Images, indices: Sequence[int], **how: Any) -> np.ndarray:

@@ -1,5 +1,6 @@
 """How many draws an image gets: asked for in advance (Schedule), and how it went (Outcome)."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Self, get_args
@@ -57,8 +58,18 @@ class Schedule:
         if self.mode == "radius":
             return f"up to {self.n_max:,}, planned within {100 * (self.tolerance or 0):g}% of the radius"
         if self.mode == "curve":
-            return f"up to {self.n_max:,}, until decided at {', '.join(f'{radius:g}' for radius in self.radii)}"
+            return f"up to {self.n_max:,}, until decided at {', '.join(map(radius_name, self.radii))}"
         return f"{self.n_max:,}"
+
+
+def radius_name(radius: float) -> str:
+    """A radius that something was decided at, short where that names no larger one.
+
+    >>> radius_name(0.25), radius_name(2 / 255), radius_name(1.99999815)
+    ('0.25', '0.00784313725490196', '1.99999815')
+    """
+    short = f"{radius:g}"
+    return short if float(short) <= math.nextafter(radius, math.inf) else repr(radius)
 
 
 def stopped_by_data(mode: Mode, ended: Ending) -> bool:

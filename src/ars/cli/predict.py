@@ -18,6 +18,7 @@ from ars.cli.options import (
     override,
     recipe_of,
 )
+from ars.report.measures import in_units
 from ars.theory.rounding import truncate
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def _candidates(stem: str) -> Sequence[str]:
 def _json(path: Path, it: "Certificate", names: Sequence[str], masks: Sequence[Path]) -> str:
     content = {
         "file": str(path), "label": None if it.label is None else names[it.label], "radius": it.radius,
-        "radius_255": 255 * it.radius, "norm": it.norm, "alpha": it.alpha, "votes": _votes(it, names),
+        "radius_255": in_units(it.radius, "linf"), "norm": it.norm, "alpha": it.alpha, "votes": _votes(it, names),
         "masks": [str(mask) for mask in masks],
     }  # fmt: skip
     return json.dumps(content)

@@ -136,8 +136,11 @@ def check_subset(benchmark: Benchmark, layout: Layout) -> None:
 
 
 def fingerprint(model: SmoothedClassifier) -> str:
-    """A digest of the weights and noise levels: records of two models are never mixed."""
+    """A digest of the weights and the noise: records of two models of the same code are never mixed."""
     digest = sha256(repr(model.mechanism.sigmas).encode())
+    for step in model.mechanism.steps:
+        for name in ("beta", "rate"):  # of noise that is not Gaussian, or not the same everywhere
+            digest.update(f"{name} {getattr(step, name)}".encode() if hasattr(step, name) else b"")
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
         digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())

@@ -20,8 +20,9 @@ IMAGES, DRAWS = 8, 16
 def save_average_masks(folder: Path, settings: CertifySettings, *, device: torch.device) -> None:
     """Save masks.npz of a run: for the first certified images, the last step's mask averaged over draws.
 
-    masks [n, k, k] are bytes, 255 where a pixel is kept; indices [n] are those of the test images, box [n, 4] the top,
-    left, height and width of the object, where the benchmark knows. No pixel of the images themselves is in it.
+    masks [n, k, k] are bytes, 255 for the largest weight of each, which largest [n] has; indices [n] are those of the
+    test images, box [n, 4] the top, left, height and width of the object, where the benchmark knows. No pixel of the
+    images themselves is in it.
     """
     _, benchmark, model = load_run(folder, device)
     indices = list(Layout(settings.examples, settings.every).indices[:IMAGES])
@@ -29,7 +30,13 @@ def save_average_masks(folder: Path, settings: CertifySettings, *, device: torch
     releases, _ = model.stages(images, torch.Generator(device).manual_seed(settings.seed))
     weight = releases[-1].weight.float().expand(len(images), -1, *images.shape[2:])
     masks = weight.mean(dim=1).view(len(indices), DRAWS, *images.shape[2:]).mean(dim=1)
-    arrays = {"masks": (255 * masks).round().to(torch.uint8).cpu().numpy(), "indices": np.array(indices)}
+    largest = masks.amax(dim=(1, 2))
+    stretched = masks / largest.clamp_min(torch.finfo(masks.dtype).tiny).view(-1, 1, 1)
+    arrays = {
+        "masks": (255 * stretched).round().to(torch.uint8).cpu().numpy(),
+        "largest": largest.cpu().numpy(),
+        "indices": np.array(indices),
+    }
     boxes = benchmark.boxes("test", indices)
     if boxes is not None:
         arrays["box"] = boxes.cpu().numpy()

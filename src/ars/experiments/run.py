@@ -71,9 +71,7 @@ def train_run(
     _check_model(recipe, model, benchmark, device)
     start, start_seconds = start_of(recipe), 0.0
     if start is not None and not (folder / CHECKPOINT).exists():  # which has all that came of it
-        for before in starts_of(recipe):  # their images can be had, and the models take them
-            images = build_benchmark(before, device)
-            _check_model(before, build_model(before, images, device), images, device)
+        _check_starts(recipe, folder, device, starts)
         if ranks.first:
             _claim(folder, recipe)
         begun = folder / START if starts is None else start_folder(starts, start)
@@ -123,6 +121,16 @@ def train_run(
         (folder / START / MODEL).unlink(missing_ok=True)
     ranks.wait()
     return True
+
+
+def _check_starts(recipe: Recipe, folder: Path, device: torch.device, starts: Path | None) -> None:
+    """Of the starts that are to be trained yet: their images can be had, and the models take them."""
+    for before in starts_of(recipe):
+        folder = folder / START if starts is None else start_folder(starts, before)
+        if (folder / MODEL).exists():
+            return
+        images = build_benchmark(before, device)
+        _check_model(before, build_model(before, images, device), images, device)
 
 
 def _check_model(recipe: Recipe, model: SmoothedClassifier, benchmark: Benchmark, device: torch.device) -> None:

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from ars.kernels.fold import fold
 from ars.kernels.layers import Conv, tile_for
-from ars.models.unet import UNet
+from ars.models.unet import UNet, check_size
 
 SLOPE = 0.01  # of nn.LeakyReLU
 
@@ -40,6 +40,7 @@ class FusedUNet(nn.Module):
 
     def forward(self, x: Float[Tensor, "b h w 4"]) -> Float[Tensor, "b 1 h w"]:
         """One weight a pixel, in float32."""
+        check_size(*x.shape[1:3])  # in smaller images the kernels would mirror past the edge, into the draw before
         skips = []
         for (one, two), down in zip(self.encoders, self.downs, strict=True):
             skips.append(two(one(x)))

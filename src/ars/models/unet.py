@@ -38,13 +38,7 @@ class UNet(nn.Module):
 
     def forward(self, released: Float[Tensor, "b c h w"]) -> Float[Tensor, "b 1 h w"]:
         """One weight a pixel, in float32 whatever the convolutions ran in."""
-        height, width = released.shape[-2:]
-        # reflect padding needs two pixels a side at the deepest level
-        if height % STRIDE or width % STRIDE or min(height, width) < 2 * STRIDE:
-            raise ValueError(
-                f"the U-Net needs a height and a width divisible by {STRIDE} and at least {2 * STRIDE}, "
-                f"got {height}x{width}; resize or pad the images"
-            )
+        check_size(*released.shape[-2:])
         x, skips = released, []
         for encode, shrink in zip(self.encoders, self.downs, strict=True):
             skips.append(encode(x))
@@ -53,6 +47,15 @@ class UNet(nn.Module):
         for halve, decode, skip in reversed(list(zip(self.halvings, self.decoders, skips, strict=True))):
             x = decode(torch.cat([upsample(halve, x), skip], dim=1))
         return torch.sigmoid(self.to_mask(x).float())
+
+
+def check_size(height: int, width: int) -> None:
+    """Refuse images that the network does not fit: reflect padding needs two pixels a side at the deepest level."""
+    if height % STRIDE or width % STRIDE or min(height, width) < 2 * STRIDE:
+        raise ValueError(
+            f"the U-Net needs a height and a width divisible by {STRIDE} and at least {2 * STRIDE}, "
+            f"got {height}x{width}; resize or pad the images"
+        )
 
 
 def double_conv(in_channels: int, out_channels: int) -> nn.Sequential:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ars.certification.schedule import radius_name
 from ars.report.measures import Spread, in_units, show_radius, unit_name, unit_scale
 from ars.report.table import Block, Row, Table
 
@@ -17,14 +18,14 @@ UNDECIDED = "–"
 def headers(block: Block) -> list[str]:
     """The column names of a block."""
     unit = unit_name(block.norm)
-    certified = [f"≥ {radius:g}{unit}" for radius in block.radii]
+    certified = [f"≥ {radius_name(radius)}{unit}" for radius in block.radii]
     average = "avg radius" + (f" ({unit})" if unit else "")
     return ["method", "standard", *certified, average, "abstained", "seeds", "n", "s/image"]
 
 
 def short_headers(block: Block) -> list[str]:
     """The column names for a terminal of 80 columns; the unit of the radii stands in the title."""
-    certified = [f"r≥{radius:g}" for radius in block.radii]
+    certified = [f"r≥{radius_name(radius)}" for radius in block.radii]
     return ["method", "acc %", *certified, "avg r", "abst", "seeds", "n", "s/im"]
 
 

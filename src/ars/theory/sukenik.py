@@ -24,8 +24,8 @@ from ars.theory.robustness import rs_radius_l2
 from ars.theory.rounding import down
 from ars.theory.threat import Norm
 
-# Two computed values of log sigma may differ from the exact ones by this much together.
-LOG_ERROR = 1e-9
+# Two values of log sigma may differ from the exact ones by this much together: computed, and rounded to float32 noise.
+LOG_ERROR = 2.0**-23 + 1e-9
 # The interval of s1 is widened where the non-centrality would pass MOST_CENTRE^2; a wider interval is always safe.
 MOST_CENTRE = 1000.0
 # How far below 1/2 the far tail is put, to be sure of its side, and how close to the end the search stops.

@@ -285,5 +285,9 @@ class Trainer:
 
 
 def step_seed(seed: int, step: int, *, purpose: int = 0, rank: int = 0) -> int:
-    """The seed of one step's noise (purpose 0), of one rank's dropout (1) or of validation (2)."""
-    return int(np.random.SeedSequence([seed, step, purpose, rank]).generate_state(1, np.uint32)[0])
+    """The seed of one step's noise (purpose 0), of one rank's dropout (1) or of validation (2).
+
+    The last word keeps them apart from a certification's, which has the words seed and index: zeros at the end are as
+    good as none.
+    """
+    return int(np.random.SeedSequence([seed, step, purpose, rank, 1]).generate_state(1, np.uint32)[0])

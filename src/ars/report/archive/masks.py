@@ -19,26 +19,17 @@ OUTLINE: dict[str, Any] = {"fill": False, "edgecolor": "#D55E00", "linewidth": 1
 
 @dataclass(frozen=True)
 class Masks:
-    """The masks of a cell: bytes [n, k, k], 255 for 1; test images [n]; boxes [n, 4] of top, left, height, width."""
+    """The masks of a cell: bytes [n, k, k], 255 for the largest weight of each; these weights [n]; test images [n].
+
+    Only ratios within a mask count: the noise grows with its norm.
+    """
 
     cell: Cell
     masks: NDArray[np.uint8]
+    largest: NDArray[np.float32]
     indices: NDArray[np.int64]
     boxes: NDArray[np.int64] | None
-    """None where nothing was pasted, or nobody knows where."""
-
-    @property
-    def most(self) -> list[float]:
-        """The largest weight of each mask."""
-        return [float(mask.max()) / 255 for mask in self.masks]
-
-    @property
-    def stretched(self) -> NDArray[np.uint8]:
-        """Each mask with its largest weight as 255: the noise grows with the mask's norm, so that only ratios count."""
-        masks = self.masks.astype(np.float64)
-        largest = masks.max(axis=(1, 2), keepdims=True)
-        shown: NDArray[np.uint8] = np.rint(255 * masks / np.maximum(largest, 1)).astype(np.uint8)
-        return shown
+    """Top, left, height, width [n, 4]; None where nothing was pasted, or nobody knows where."""
 
 
 def load_masks(cell: Cell) -> Masks:
@@ -48,14 +39,24 @@ def load_masks(cell: Cell) -> Masks:
         with np.load(path, allow_pickle=False) as arrays:
             masks, indices = arrays["masks"], arrays["indices"].astype(np.int64)
             boxes = arrays["box"].astype(np.int64) if "box" in arrays.files else None
+            largest = arrays["largest"].astype(np.float32) if "largest" in arrays.files else None
         n = len(masks)
         if n == 0 or masks.dtype != np.uint8 or masks.shape != (n, cell.k, cell.k):
             raise ValueError(f"masks of shape {masks.shape} and type {masks.dtype}")
-        if indices.shape != (n,) or (boxes is not None and boxes.shape != (n, 4)):
-            raise ValueError(f"not an index and a box for each of {n} masks")
+        if largest is None:
+            masks, largest = _stretch(masks)
+        if indices.shape != (n,) or largest.shape != (n,) or (boxes is not None and boxes.shape != (n, 4)):
+            raise ValueError(f"not an index, a largest weight and a box for each of {n} masks")
     except (KeyError, OSError, ValueError, EOFError, BadZipFile) as error:
         raise ReportError(f"{path} does not hold masks ({error}); copy the cell again") from error
-    return Masks(cell, masks, indices, boxes)
+    return Masks(cell, masks, largest, indices, boxes)
+
+
+def _stretch(masks: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+    """Masks of an earlier version, with 255 for 1."""
+    most = masks.max(axis=(1, 2))
+    stretched = np.rint(255 * (masks / np.maximum(most, 1).reshape(-1, 1, 1))).astype(np.uint8)
+    return stretched, (most / 255).astype(np.float32)
 
 
 def draw_masks(rows: Sequence[Masks]) -> Picture:
@@ -84,14 +85,14 @@ def draw_masks(rows: Sequence[Masks]) -> Picture:
         for panels, row in zip(grid, rows, strict=True):
             for panel in panels:
                 panel.set_axis_off()
-            for panel, mask in zip(panels, row.stretched, strict=False):
+            for panel, mask in zip(panels, row.masks, strict=False):
                 panel.imshow(mask, cmap="gray", vmin=0, vmax=255, interpolation="none")
             for panel, box in zip(panels, () if row.boxes is None else row.boxes, strict=False):
                 top, left, tall, wide = box.tolist()
                 panel.add_patch(Rectangle((left - 0.5, top - 0.5), wide, tall, **OUTLINE))
             panels[0].text(-0.1, 0.5, f"k = {row.cell.k}", transform=panels[0].transAxes, ha="right", va="center",
                            fontsize=10, color=INK)  # fmt: skip
-            for panel, index, most in zip(panels, row.indices, row.most, strict=False):
+            for panel, index, most in zip(panels, row.indices, row.largest, strict=False):
                 panel.text(0.5, -0.06, f"{index}: {most:.2f}", transform=panel.transAxes, ha="center", va="top",
                            fontsize=8, color=MUTED)  # fmt: skip
         return Picture(figure)

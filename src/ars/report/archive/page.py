@@ -9,6 +9,7 @@ from itertools import groupby
 
 from jinja2 import Environment, StrictUndefined
 
+from ars.certification.schedule import radius_name
 from ars.report.archive import charts
 from ars.report.archive.by_size import make_trends
 from ars.report.archive.cells import Cell
@@ -86,7 +87,7 @@ def choices(views: Sequence[View]) -> list[tuple[str, str, list[tuple[str, str]]
 def headers(block: Block, *, paper: bool) -> list[str]:
     """The column names of a view's table, with the paper's numbers or without."""
     unit = unit_name(block.norm)
-    certified = [f"≥ {radius:g}{unit}" for radius in block.radii]
+    certified = [f"≥ {radius_name(radius)}{unit}" for radius in block.radii]
     average = "average radius" + (f" ({unit})" if unit else "")
     costs = ["vote, all test images", "s / image", "training min"]
     return ["standard", *(["paper"] if paper else []), *certified, average, "abstained", *costs]
@@ -159,9 +160,9 @@ def _show(masks: Masks, number: int) -> Shown:
     from PIL import Image
 
     picture = io.BytesIO()
-    Image.fromarray(masks.stretched[number]).save(picture, format="PNG", optimize=True)
+    Image.fromarray(masks.masks[number]).save(picture, format="PNG", optimize=True)
     source = f"data:image/png;base64,{base64.b64encode(picture.getvalue()).decode()}"
-    index, most = int(masks.indices[number]), masks.most[number]
+    index, most = int(masks.indices[number]), float(masks.largest[number])
     if masks.boxes is None:
         return Shown(index, most, source, "")
     top, left, height, width = (f"{100 * int(side) / masks.cell.k:.4g}%" for side in masks.boxes[number])
