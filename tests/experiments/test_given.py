@@ -24,6 +24,16 @@ wide = nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 10))
 few = nn.Sequential(nn.Flatten(), nn.Linear(3 * 24 * 24, 7))
 number = 7
 
+class OfTheBatch(nn.Module):
+    def forward(self, x):
+        return network((x - x.mean(0)) / x.std(0).clamp_min(1e-6) if len(x) > 1 else x)
+
+class Random(nn.Module):
+    def forward(self, x):
+        return network(nn.functional.dropout(x, 0.5))
+
+batch, random = OfTheBatch(), Random()
+
 def make():
     return smoothed
 
@@ -98,6 +108,14 @@ def test_what_is_no_model_gets_one_sentence(models, path, sigma, words):
 )
 def test_a_model_that_does_not_fit_the_benchmark_is_refused(models, name, words):
     with pytest.raises(ValueError, match=words):
+        Given(f"my_models:{name}", ("--data.kind=digits",), 0.5).load(CPU)
+
+
+@pytest.mark.parametrize("name", ["batch", "random"])
+def test_a_model_whose_draws_hang_together_or_are_not_its_noise_alone_is_refused(models, name):
+    with pytest.raises(
+        ValueError, match=f"my_models:{name} answers otherwise to a noisy image alone than among others"
+    ):
         Given(f"my_models:{name}", ("--data.kind=digits",), 0.5).load(CPU)
 
 
