@@ -77,7 +77,7 @@ def test_a_grid_of_radii_is_reported_as_such(make_run, make_decided, tmp_path):
     write_report([make_run("a", shards=[records])], tmp_path / "out")
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     assert "decided at these radii only" in page
-    assert "up to 10,000, until decided at 0, 0.00784314, 0.0156863" in page
+    assert "up to 10,000, until decided at 0, 0.00784313, 0.0156862" in page
     assert "class bounds" not in page
 
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import ROUND_DOWN, Context
 from typing import Literal, Self, get_args
 
 Mode = Literal["fixed", "radius", "curve"]
@@ -63,13 +64,15 @@ class Schedule:
 
 
 def radius_name(radius: float) -> str:
-    """A radius that something was decided at, short where that names no larger one.
+    """A radius that something was decided at in six digits, cut where rounding would name a larger one.
 
     >>> radius_name(0.25), radius_name(2 / 255), radius_name(1.99999815)
-    ('0.25', '0.00784313725490196', '1.99999815')
+    ('0.25', '0.00784313', '1.99999')
     """
     short = f"{radius:g}"
-    return short if float(short) <= math.nextafter(radius, math.inf) else repr(radius)
+    if float(short) <= math.nextafter(radius, math.inf):
+        return short
+    return f"{Context(prec=6, rounding=ROUND_DOWN).create_decimal_from_float(radius):f}"
 
 
 def stopped_by_data(mode: Mode, ended: Ending) -> bool:
