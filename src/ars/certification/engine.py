@@ -59,6 +59,8 @@ def known_networks(owner: nn.Module) -> Iterator[tuple[nn.Module, str, nn.Module
             yield from known_networks(child)
 
 
+OFF_CENTRE = 0.01  # about the size of a weight
+
 _READY: WeakKeyDictionary[nn.Module, tuple[object, nn.Module]] = WeakKeyDictionary()
 
 
@@ -72,19 +74,15 @@ def ready(network: nn.Module, images: Images) -> nn.Module:
 
 
 def _state(network: nn.Module) -> object:
-    """What changes with the weights: where they are, how often they were written, and two sums over them.
+    """What changes with the weights: where they are, how often they were written, their norms, and those off centre.
 
-    Writing through ``.data`` is not counted, and inference tensors count nothing; the sums see signs and places.
+    Writing through ``.data`` is not counted, and inference tensors count nothing; a sign shows in the last of these.
     """
     tensors = [*network.parameters(), *network.buffers()]
     versions = [0 if tensor.is_inference() else tensor._version for tensor in tensors]
-    numbers = [tensor.detach().flatten().float() for tensor in tensors if tensor.is_floating_point()]
-    sums: list[float] = []
-    if numbers:
-        together = torch.cat(numbers)
-        places = torch.linspace(1, 2, len(together), device=together.device)
-        sums = torch.stack([together.square().sum(), (together * places).sum()]).tolist()
-    return [tensor.data_ptr() for tensor in tensors], versions, sums
+    numbers = [tensor.detach() for tensor in tensors if tensor.is_floating_point()]
+    norms = [*torch._foreach_norm(numbers), *torch._foreach_norm(torch._foreach_add(numbers, OFF_CENTRE))]
+    return [tensor.data_ptr() for tensor in tensors], versions, torch.stack(norms).tolist() if norms else []
 
 
 def _finish(model: SmoothedClassifier) -> tuple[Finish, nn.Module] | None:
