@@ -203,7 +203,7 @@ def test_a_view_names_the_methods_of_the_paper_that_it_lacks(tmp_path):
     for method in ("cohen", "adaptive"):
         build_cell(tmp_path / "fast", method=method, k=64)
     write_results(tmp_path, tmp_path)
-    said = "In the paper, not run here yet: static mask, UniCR, Súkeník et al."
+    said = "In the paper, not run here yet: static mask, UniCR, Súkeník et al.<"
     assert said in (tmp_path / "index.html").read_text(encoding="utf-8")
     for method in ("static_mask", "unicr", "sukenik"):
         build_cell(tmp_path / "fast", method=method, k=64)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from ars.report.archive import write_results
 from ars.report.archive.cells import load_cells
 from ars.report.archive.masks import draw_masks, load_masks
 from ars.report.errors import ReportError
@@ -43,3 +44,12 @@ def test_the_figure_says_what_white_is(tmp_path):
     svg = draw_masks([made(tmp_path, masks)]).svg.decode()
     assert "0: 0.12" in svg
     assert "50: 0.80" in svg
+
+
+def test_the_page_shows_the_static_mask_once_beside_those_of_ars(tmp_path):
+    build_cell(tmp_path / "fast", method="adaptive", k=64, masks=3)
+    build_cell(tmp_path / "fast", method="static_mask", k=64, masks=3)
+    write_results(tmp_path, tmp_path)
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert (page.count('alt="Mask of test image'), page.count('alt="The static mask"')) == (3, 1)
+    assert "the last, which is one for all images" in page

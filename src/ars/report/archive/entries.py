@@ -157,6 +157,12 @@ class View:
         having = [cell for entry in self.entries for cell in entry.cells if cell.masks]
         return next((cell for cell in having if cell.method == "adaptive"), having[0] if having else None)
 
+    @property
+    def static(self) -> Cell | None:
+        """The first seed of the static mask that has its mask."""
+        cells = (cell for entry in self.entries for cell in entry.cells)
+        return next((cell for cell in cells if cell.method == "static_mask" and cell.masks), None)
+
 
 def make_entries(cells: Iterable[Cell]) -> list[Entry]:
     """Sort cells by benchmark, size, noise, recipe and method; refuses to take different trainings together."""

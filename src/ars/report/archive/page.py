@@ -3,11 +3,13 @@
 import base64
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from itertools import groupby
 
+import numpy as np
 from jinja2 import Environment, StrictUndefined
+from numpy.typing import NDArray
 
 from ars.certification.schedule import radius_name
 from ars.report.archive import charts
@@ -28,10 +30,11 @@ from ars.report.table import BOUND_NAMES, Block
 class Shown:
     """A mask as a picture, its largest weight, and the outline of its object in percent of the side, where known."""
 
-    index: int
+    label: str
+    alt: str
     most: float
     source: str
-    outline: str
+    outline: str = ""
 
 
 @dataclass(frozen=True)
@@ -153,20 +156,30 @@ def _masks(view: View) -> list[Shown]:
     if view.masked is None:
         return []
     masks = load_masks(view.masked)
-    return [_show(masks, number) for number in range(min(MOST, len(masks.masks)))]
+    shown = [_show(masks, number) for number in range(min(MOST, len(masks.masks)))]
+    if view.static is None or view.static is view.masked:
+        return shown
+    one = load_masks(view.static)  # the same for all images
+    return [*shown, Shown("static mask", "The static mask", float(one.largest[0]), _source(one.masks[0]))]
 
 
 def _show(masks: Masks, number: int) -> Shown:
+    index = int(masks.indices[number])
+    shown = Shown(
+        f"image {index}", f"Mask of test image {index}", float(masks.largest[number]), _source(masks.masks[number])
+    )
+    if masks.boxes is None:
+        return shown
+    top, left, height, width = (f"{100 * int(side) / masks.cell.k:.4g}%" for side in masks.boxes[number])
+    return replace(shown, outline=f"top:{top};left:{left};height:{height};width:{width}")
+
+
+def _source(mask: NDArray[np.uint8]) -> str:
     from PIL import Image
 
     picture = io.BytesIO()
-    Image.fromarray(masks.masks[number]).save(picture, format="PNG", optimize=True)
-    source = f"data:image/png;base64,{base64.b64encode(picture.getvalue()).decode()}"
-    index, most = int(masks.indices[number]), float(masks.largest[number])
-    if masks.boxes is None:
-        return Shown(index, most, source, "")
-    top, left, height, width = (f"{100 * int(side) / masks.cell.k:.4g}%" for side in masks.boxes[number])
-    return Shown(index, most, source, f"top:{top};left:{left};height:{height};width:{width}")
+    Image.fromarray(mask).save(picture, format="PNG", optimize=True)
+    return f"data:image/png;base64,{base64.b64encode(picture.getvalue()).decode()}"
 
 
 def _summary(views: Sequence[View]) -> str:
