@@ -129,19 +129,33 @@ def test_times_come_from_finished_cells_first():
         Figure("cohen", 64, 6.0, 0.7, 20.0, schedule),
         Figure("cohen", 32, 1.0, 9.0, 3.0, dataclasses.replace(schedule, n_max=77)),
     ]
-    times = Times(recorded, rough_figures([Rough(("cohen", "unicr"), k=32, epoch=7.0)]))
+    times = Times(recorded, rough_figures([Rough(("unicr",), k=32, image=7.0)]))
     assert times.of(sized(64), "epoch") == 5.0
     assert times.of(sized(32), "epoch") == 1.0
     assert times.of(sized(96), "epoch") == pytest.approx(5.0 * 2.25)  # the nearest side is 64
     assert times.of(sized(32), "image") == pytest.approx(0.6 / 4)  # that of 32 had other draws
-    assert times.of(sized(64, "unicr"), "epoch") == 28.0
+    assert times.of(sized(64, "unicr"), "image") == 28.0
     assert times.of(sized(64, "unicr"), "vote") is None
     assert times.of(sized(64, "adaptive"), "epoch") is None
     left = Left(train=True, epochs=3, rounding=True, images=6, vote=True, masks=True)
     assert times.estimate(sized(64), left) == pytest.approx(3 * 5 + 6 * 0.6 + 15)
     assert times.estimate(sized(64, "unicr"), left) is None
-    trained_only = dataclasses.replace(left, images=0, vote=False)
-    assert times.estimate(sized(64, "unicr"), trained_only) == 84.0
+    certified_only = dataclasses.replace(left, train=False, epochs=0, vote=False)
+    assert times.estimate(sized(64, "unicr"), certified_only) == 6 * 28.0
+
+
+def test_what_was_stated_for_a_side_is_scaled_to_the_machine():
+    recorded = [
+        Figure(method, 32, seconds, None, None)
+        for method, seconds in [("cohen", 4.0), ("unicr", 6.0), ("sukenik", 90.0)]
+    ]
+    stated = [Rough(("cohen", "unicr", "sukenik"), k=32, epoch=2.0), Rough(("cohen",), k=96, epoch=10.0, vote=5.0)]
+    times = Times(recorded, rough_figures(stated))
+    assert (
+        times.of(sized(96), "epoch") == 30.0
+    )  # three times as long as stated, in the middle; not 9 times that of k = 32
+    assert times.of(sized(96), "vote") == 5.0
+    assert times.of(sized(32), "epoch") == 4.0
 
 
 def test_a_plan_learns_from_a_finished_cell_and_names_a_spoilt_one(run, tmp_path):

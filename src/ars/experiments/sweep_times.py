@@ -1,9 +1,10 @@
-"""How long cells may take: as finished cells took, else as the sweep file's rough figures say; loads no torch."""
+"""How long cells may take: as finished cells of their side took, else as the sweep file's rough figures say, scaled to what
+finished cells took against theirs; loads no torch."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 from typing import Literal
 
 from ars.certification.schedule import Schedule
@@ -43,9 +44,20 @@ class Times:
     def of(self, cell: Cell, what: What) -> float | None:
         """Seconds that an epoch, an image or the vote of a cell may take."""
         schedule = cell.recipe.certify.schedule
-        alike = [figure for figure in self.recorded if what != "image" or figure.schedule == schedule]
-        recorded = _seconds(cell, what, alike)
-        return _seconds(cell, what, self.rough) if recorded is None else recorded
+        recorded = [figure for figure in self.recorded if what != "image" or figure.schedule == schedule]
+        method, side = cell.recipe.method, cell.k
+        if any(
+            figure.method == method and figure.k == side and getattr(figure, what) is not None for figure in recorded
+        ):
+            return _seconds(method, side, what, recorded)
+        rough = _seconds(method, side, what, self.rough)
+        return _seconds(method, side, what, recorded) if rough is None else rough * self._slower(what, recorded)
+
+    def _slower(self, what: What, recorded: Sequence[Figure]) -> float:
+        """How many times longer than stated things took on this machine, in the middle of what was recorded."""
+        took = [(getattr(figure, what), _seconds(figure.method, figure.k, what, self.rough)) for figure in recorded]
+        ratios = [seconds / stated for seconds, stated in took if seconds and stated]
+        return median(ratios) if ratios else 1.0
 
     def estimate(self, cell: Cell, left: Left, start: float = 0.0) -> float | None:
         """Seconds that the rest of a cell and so many epochs of a start may take; None where a figure is missing."""
@@ -74,14 +86,13 @@ def recorded_figure(cell: Cell, folder: Path) -> Figure:
     )
 
 
-def _seconds(cell: Cell, what: What, figures: Sequence[Figure]) -> float | None:
-    """The mean of the method's figures at the cell's side, else at the nearest one, scaled by k^2."""
-    of_method = [figure for figure in figures if figure.method == cell.recipe.method]
-    known = [(figure.k or cell.k, getattr(figure, what)) for figure in of_method if getattr(figure, what) is not None]
+def _seconds(method: str, side: int | None, what: What, figures: Sequence[Figure]) -> float | None:
+    """The mean of a method's figures at a side, else at the nearest one, scaled by k^2."""
+    of_method = [figure for figure in figures if figure.method == method]
+    known = [(figure.k or side, getattr(figure, what)) for figure in of_method if getattr(figure, what) is not None]
     if not known:
         return None
-    if cell.k is None:
+    if side is None:
         return fmean(seconds for _, seconds in known)
-    side = cell.k
     nearest = min((k or side for k, _ in known), key=lambda k: abs(k - side))
     return fmean(seconds for k, seconds in known if k == nearest) * (side / nearest) ** 2
