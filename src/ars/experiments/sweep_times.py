@@ -1,5 +1,7 @@
-"""How long cells may take: as finished cells of their side took, else as the sweep file's rough figures say, scaled to what
-finished cells took against theirs; loads no torch."""
+"""How long cells may take: as finished cells of their side took, else as the sweep file's rough figures say.
+
+These are scaled by how much longer finished cells took than theirs. Loads no torch.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
