@@ -11,7 +11,7 @@ from ars.certification.engine import known_networks, prepared, ready
 from ars.certification.sampling import count_votes
 from ars.kernels.fold import fold
 from ars.kernels.half import Half, ReflectConv
-from ars.models import Normalize, UNet, cifar_resnet, small_cnn
+from ars.models import Normalize, UNet, cifar_resnet, resnet50, small_cnn
 from ars.smoothing import Gaussian, MaskedGaussian, SmoothedClassifier, compose, last, minimum_variance
 
 
@@ -78,10 +78,63 @@ def test_preparation_is_cached_and_refreshed_when_weights_change(images):
     network[0].weight.data.neg_()  # of the same norm
     assert ready(network, images) is not third
     third = ready(network, images)
+    weight = network[-1].weight
+    weight.data[[0, 1]] = weight.data[[1, 0]]  # of the same numbers
+    assert ready(network, images) is not third
+    third = ready(network, images)
     network[1].running_mean.add_(1)
     fourth = ready(network, images)
     assert fourth is not third
     assert ready(network, torch.rand(1, 3, 8, 8)) is not fourth
+
+
+def test_preparation_is_refreshed_when_a_part_changes():
+    network = nn.Sequential(nn.MaxPool2d(8), nn.Flatten(), nn.Linear(3, 2))
+    image = torch.rand(1, 3, 8, 8)
+    first = ready(network, image)
+    network[0] = nn.AvgPool2d(8)
+    second = ready(network, image)
+    network[0].ceil_mode = True
+    assert len({id(first), id(second), id(ready(network, image))}) == 3
+
+
+@torch.no_grad()
+def test_a_layer_that_is_used_twice_stays_where_it_is():
+    relu = nn.ReLU()
+    network = nn.Sequential(nn.Conv2d(3, 4, 1), relu, nn.Conv2d(4, 2, 1), relu, nn.BatchNorm2d(2)).eval()
+    network[2].weight.neg_()  # the ReLU cuts most of it
+    network[4].running_mean.fill_(0.3)
+    assert list(known_networks(nn.ModuleList([network])))
+    image = torch.rand(2, 3, 6, 6)
+    assert torch.allclose(fold(network)(image), network(image), atol=1e-6)
+    assert torch.allclose(ready(network, image)(image).float(), network(image), atol=0.05)
+
+
+def test_layers_with_weights_that_stand_in_several_places_are_left_alone():
+    conv = nn.Conv2d(3, 3, 3, padding=1, padding_mode="reflect")
+    assert not list(known_networks(nn.ModuleList([nn.Sequential(conv, nn.ReLU(), conv, nn.BatchNorm2d(3))])))
+
+
+def test_networks_of_ours_that_were_changed_are_left_alone():
+    def known(network):
+        return any(child is network for _, _, child in known_networks(nn.ModuleList([network])))
+
+    def changed(network, name, part):
+        network.set_submodule(name, part)
+        return network
+
+    assert known(cifar_resnet(8, 4, block_scale=0.0))
+    assert known(UNet(4))
+    assert known(resnet50(4))
+    assert not known(changed(cifar_resnet(8, 4), "conv1", nn.Conv2d(3, 16, 5, padding=2, bias=False)))
+    assert not known(changed(cifar_resnet(8, 4), "layer2.0.bn1", nn.GroupNorm(4, 32)))
+    assert not known(changed(UNet(4), "encoders.0.3", nn.LeakyReLU(0.2)))
+    twice = cifar_resnet(14, 4)
+    twice.layer1[1] = twice.layer1[0]
+    assert not known(twice)
+    patched = cifar_resnet(8, 4)
+    patched.layer1[0].forward = lambda x: x
+    assert not known(patched)
 
 
 @pytest.mark.parametrize("stride", [1, 2])

@@ -7,11 +7,13 @@ certified is the classifier as run.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import nn
 
+from ars.certification.network_state import Structure, changed_by_hand, checksum, shares_parts, structure
 from ars.kernels.fusing import fused
 from ars.kernels.half import Half
 from ars.kernels.images import Finish, FromImages
@@ -59,8 +61,6 @@ def known_networks(owner: nn.Module) -> Iterator[tuple[nn.Module, str, nn.Module
             yield from known_networks(child)
 
 
-OFF_CENTRE = 0.01  # about the size of a weight
-
 _READY: WeakKeyDictionary[nn.Module, tuple[object, nn.Module]] = WeakKeyDictionary()
 
 
@@ -74,15 +74,13 @@ def ready(network: nn.Module, images: Images) -> nn.Module:
 
 
 def _state(network: nn.Module) -> object:
-    """What changes with the weights: where they are, how often they were written, their norms, and those off centre.
+    """What changes with the network: its parts, where its numbers are, how often they were written, and their bits.
 
-    Writing through ``.data`` is not counted, and inference tensors count nothing; a sign shows in the last of these.
+    Writing through ``.data`` is not counted, and inference tensors count nothing: the bits show it.
     """
     tensors = [*network.parameters(), *network.buffers()]
     versions = [0 if tensor.is_inference() else tensor._version for tensor in tensors]
-    numbers = [tensor.detach() for tensor in tensors if tensor.is_floating_point()]
-    norms = [*torch._foreach_norm(numbers), *torch._foreach_norm(torch._foreach_add(numbers, OFF_CENTRE))]
-    return [tensor.data_ptr() for tensor in tensors], versions, torch.stack(norms).tolist() if norms else []
+    return structure(network), [tensor.data_ptr() for tensor in tensors], versions, checksum(tensors)
 
 
 def _finish(model: SmoothedClassifier) -> tuple[Finish, nn.Module] | None:
@@ -90,7 +88,7 @@ def _finish(model: SmoothedClassifier) -> tuple[Finish, nn.Module] | None:
     parts = list(model.classifier.children()) if type(model.classifier) is nn.Sequential else []
     if type(model) is not SmoothedClassifier or model.combine not in (last, minimum_variance):
         return None
-    if [type(part) for part in parts] != [Normalize, FromImages] or _hooked(model.classifier) or _hooked(parts[0]):
+    if [type(part) for part in parts] != [Normalize, FromImages] or changed_by_hand(model.classifier):
         return None
     normalize, network = parts
     assert isinstance(normalize, Normalize)
@@ -99,13 +97,29 @@ def _finish(model: SmoothedClassifier) -> tuple[Finish, nn.Module] | None:
 
 
 def _knows(module: nn.Module) -> bool:
-    if _hooked(module):
-        return False
-    if type(module) in (CifarResNet, ResNet50, UNet):
-        return True
-    return type(module) is nn.Sequential and all(type(part) in PLAIN for part in module.modules())
+    """Whether a network is one of ours, as it was made, or a sequence of plain layers."""
+    if type(module) is nn.Sequential:
+        known = all(type(part) in PLAIN for part in module.modules())
+    elif isinstance(module, (CifarResNet, ResNet50, UNet)):
+        known = structure(module) == _as_made(*_made_from(module))
+    else:
+        known = False
+    return known and not changed_by_hand(module) and not shares_parts(module)
 
 
-def _hooked(module: nn.Module) -> bool:
-    """Whether anything else is to happen when the module or a part of it runs."""
-    return any(part._forward_hooks or part._forward_pre_hooks for part in module.modules())
+def _made_from(network: CifarResNet | ResNet50 | UNet) -> tuple[type[nn.Module], int, int]:
+    """The type of a network and what it was made from."""
+    if isinstance(network, CifarResNet):
+        return type(network), len(network.layer1), network.fc.out_features
+    if isinstance(network, ResNet50):
+        return type(network), network.fc.out_features, 0
+    first = network.encoders[0][0]  # type: ignore[index]
+    return type(network), network.to_mask.in_channels, first.in_channels
+
+
+@lru_cache(maxsize=64)
+def _as_made(kind: type[nn.Module], one: int, two: int) -> Structure | None:
+    with torch.device("meta"):
+        if kind is ResNet50:
+            return structure(ResNet50(one))
+        return structure(kind(one, two)) if kind in (CifarResNet, UNet) else None

@@ -36,7 +36,7 @@ def weights(conv: nn.Module) -> tuple[Tensor, Tensor]:
 def _pairs(module: nn.Module) -> list[tuple[str, str]]:
     """Names of children of which the second takes the output of the first, and nothing else does."""
     if type(module) is nn.Sequential:
-        return list(pairwise(name for name, _ in module.named_children()))
+        return list(pairwise(module._modules))  # named_children would leave out a part that came before
     if isinstance(module, NUMBERED):
         return [(f"conv{i}", f"bn{i}") for i in (1, 2, 3) if hasattr(module, f"conv{i}")]
     return []

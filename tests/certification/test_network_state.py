@@ -1,0 +1,43 @@
+"""Networks at a moment: any change shows."""
+
+import torch
+
+from ars.certification.network_state import checksum, places_sum, structure
+from ars.models import cifar_resnet, small_cnn
+
+
+def test_any_bit_and_any_exchange_of_values_changes_the_checksum():
+    torch.manual_seed(0)
+    tensors = [torch.randn(5, 7), torch.arange(3), torch.randn(4).bfloat16(), torch.tensor(2)]
+    seen = [checksum(tensors)]
+    for tensor, other in zip(
+        tensors, [-tensors[0], tensors[1].flip(0), tensors[2].roll(1), tensors[3] + 1], strict=True
+    ):
+        before = tensor.clone()
+        tensor.copy_(other)
+        seen.append(checksum(tensors))
+        tensor.copy_(before)
+    assert checksum(tensors) == seen[0]
+    assert len({tuple(it) for it in seen}) == len(seen)
+    assert checksum([]) == [0, 0]
+
+
+def test_sums_by_place_tell_permutations_and_signs_apart():
+    torch.manual_seed(0)
+    words = torch.randint(-(2**31), 2**31, (6, 50))
+    rows = [words, *(words[torch.randperm(6)] for _ in range(50)), -words, words.flip(1), words + 1]
+    distinct = {tuple(it.flatten().tolist()) for it in rows}
+    assert len({places_sum(it.flatten()) for it in rows}) == len(distinct)
+    nudged = words.flatten().clone()
+    nudged[-1] += 1
+    assert places_sum(nudged) != places_sum(words.flatten())
+
+
+def test_the_structure_is_that_of_eval_mode():
+    network, other = small_cnn(4, width=8), small_cnn(4, width=8)
+    other.eval()
+    other[1].momentum = None
+    assert structure(network) == structure(other)
+    other[1].eps = 1e-3
+    assert structure(network) != structure(other)
+    assert structure(cifar_resnet(8, 4)) != structure(cifar_resnet(14, 4))
