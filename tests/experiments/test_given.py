@@ -32,7 +32,13 @@ class Random(nn.Module):
     def forward(self, x):
         return network(nn.functional.dropout(x, 0.5))
 
+class MaskOfTheBatch(nn.Module):
+    def forward(self, x):
+        left = x.flatten(1)[:, ::2].mean() > x.flatten(1)[:, 1::2].mean()
+        return torch.full_like(x[:, :1], 0.9) if left else torch.rand(x[:, :1].shape, generator=torch.Generator())
+
 batch, random = OfTheBatch(), Random()
+masked = adaptive(network, MaskOfTheBatch(), sigma=0.5)
 
 def make():
     return smoothed
@@ -111,12 +117,13 @@ def test_a_model_that_does_not_fit_the_benchmark_is_refused(models, name, words)
         Given(f"my_models:{name}", ("--data.kind=digits",), 0.5).load(CPU)
 
 
-@pytest.mark.parametrize("name", ["batch", "random"])
+@pytest.mark.parametrize("name", ["batch", "random", "masked"])
 def test_a_model_whose_draws_hang_together_or_are_not_its_noise_alone_is_refused(models, name):
-    with pytest.raises(
-        ValueError, match=f"my_models:{name} answers otherwise to a noisy image alone than among others"
-    ):
-        Given(f"my_models:{name}", ("--data.kind=digits",), 0.5).load(CPU)
+    settings = CertifySettings(examples=3, n_select=10, n_estimate=20, precision="float32")
+    given = Given(f"my_models:{name}", ("--data.kind=digits",), None if name == "masked" else 0.5)
+    with pytest.raises(ValueError, match="answers otherwise to a noisy image alone than among others"):
+        certify_run(models / "out", settings, device=CPU, given=given)
+    assert not (models / "out").exists()
 
 
 def test_a_benchmark_that_is_not_known_is_refused(models):

@@ -41,7 +41,7 @@ def checksum(tensors: Sequence[Tensor]) -> list[int]:
     for tensor in tensors:
         bits = _bits(tensor)
         if bits.device.type == "cpu":
-            crc = crc32(bits.numpy(), crc)
+            crc = crc32(bits.numpy(), crc)  # type: ignore[arg-type]
         else:
             elsewhere.append(bits.long())
     return [crc, places_sum(torch.cat(elsewhere)) if elsewhere else 0]
@@ -56,7 +56,7 @@ def places_sum(words: Tensor) -> int:
 
 
 def _parts(network: nn.Module) -> Iterator[tuple[str, nn.Module]]:
-    return network.named_modules(remove_duplicate=False)
+    yield from network.named_modules(remove_duplicate=False)
 
 
 def _settings(part: nn.Module) -> tuple[tuple[str, object], ...]:

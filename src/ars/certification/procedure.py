@@ -11,7 +11,8 @@ from torch import Tensor
 from ars.certification.bounds import BOUNDS, Bound, check_alpha, class_probabilities, least_draws
 from ars.certification.certificate import Certificate, Prediction
 from ars.certification.estimation import estimate, make_rule
-from ars.certification.sampling import Precision, local_votes, runs
+from ars.certification.independence import check_independent
+from ars.certification.sampling import Precision, check_drawing, local_votes, runs
 from ars.certification.schedule import Mode, Outcome, Schedule
 from ars.smoothing import SmoothedClassifier
 from ars.smoothing.images import as_batch
@@ -22,11 +23,30 @@ Batch = Float[Tensor, "b c h w"]
 
 
 def check_request(
-    model: SmoothedClassifier, *, norm: Norm, dim: int, n_estimate: int, alpha: float, bound: Bound
+    model: SmoothedClassifier,
+    schedule: Schedule,
+    *,
+    norm: Norm,
+    dim: int,
+    alpha: float,
+    bound: Bound,
+    n_select: int,
+    seed: int,
+    precision: Precision,
+    indices: Sequence[int] = (),
 ) -> None:
     """Refuse, before anything is drawn, what could not be certified afterwards."""
-    check_alpha(alpha)
+    check_enough(schedule.n_max, alpha, bound)
     model.radius(0.75, 0.25, norm=norm, dim=dim)  # refuses a norm that the proof does not cover
+    make_rule(schedule, model, norm=norm, dim=dim, alpha=alpha, bound=bound).check()
+    if n_select < 1:
+        raise ValueError(f"n_select must be at least 1, got {n_select}")
+    check_drawing(seed, indices, precision)
+
+
+def check_enough(n_estimate: int, alpha: float, bound: Bound) -> None:
+    """Refuse so few draws that even if all votes agree nothing is certified."""
+    check_alpha(alpha)
     least = least_draws(alpha, bound)
     if n_estimate < least:
         raise ValueError(
@@ -63,13 +83,12 @@ def certify(
     """
     images = as_batch(x)
     dim = images[0].numel()
-    check_request(model, norm=norm, dim=dim, n_estimate=n_estimate, alpha=alpha, bound=bound)
+    check_enough(n_estimate, alpha, bound)  # a schedule of no draws would be refused under another name
     schedule = Schedule.of(mode, n_estimate, radii=radii, tolerance=tolerance)
     rule_of: dict[str, Any] = {"norm": norm, "dim": dim, "alpha": alpha, "bound": bound}
-    make_rule(schedule, model, **rule_of).check()
     names = _names(images, indices)
-    if n_select < 1:
-        raise ValueError(f"n_select must be at least 1, got {n_select}")
+    check_request(model, schedule, **rule_of, n_select=n_select, seed=seed, precision=precision, indices=names)
+    check_independent(model, images)
     models = model.localise(images)
     how: dict[str, Any] = {"seed": seed, "precision": precision, "batch_size": batch_size}
     selected = local_votes(models, images, names, n=n_select, stage="select", **how)
@@ -156,6 +175,8 @@ def predict(
     if 2 * 0.5**n > alpha:
         raise ValueError(f"n={n} draws cannot tell two classes apart at alpha={alpha} even if all votes agree")
     names = _names(images, indices)
+    check_drawing(seed, names, precision)
+    check_independent(model, images)
     how: dict[str, Any] = {"seed": seed, "precision": precision, "batch_size": batch_size}
     votes = local_votes(model.localise(images), images, names, n=n, stage="estimate", **how)
     predictions = []

@@ -6,7 +6,7 @@ order, nor what else is in the batch. The draws of a block are independent of ea
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from itertools import groupby
 from typing import Any, Literal, get_args
@@ -14,17 +14,28 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
-from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
+from torch import Tensor
 
 from ars.certification.engine import prepared
+from ars.certification.evaluating import evaluating
 from ars.certification.memory import BLOCK, suitable_batch
 from ars.smoothing import SmoothedClassifier
 from ars.smoothing.compose import Composition
 from ars.smoothing.masked import masks_checked_at_the_end
 from ars.smoothing.mechanism import Images, one_batch
 
-__all__ = ["BLOCK", "PRECISIONS", "Precision", "Stage", "autocast", "block_seed", "count_votes", "local_votes", "runs"]
+__all__ = [
+    "BLOCK",
+    "PRECISIONS",
+    "Precision",
+    "Stage",
+    "autocast",
+    "block_seed",
+    "check_drawing",
+    "count_votes",
+    "local_votes",
+    "runs",
+]
 
 Stage = Literal["select", "estimate"]
 Precision = Literal["float32", "bfloat16"]
@@ -47,13 +58,22 @@ def _hashed(seed: int, index: int) -> tuple[int, int]:
     return int(start), int(high)
 
 
-def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[object]:
-    """Run the networks in bf16 where asked; noise and masking stay in float32 inside the mechanism."""
+def check_drawing(seed: int, indices: Sequence[int], precision: Precision) -> None:
+    """Refuse what no draws can be made with."""
+    if seed < 0 or min(indices, default=0) < 0:
+        raise ValueError(f"seed and image indices must be at least 0, got seed={seed}, index={min(indices, default=0)}")
+    _check_precision(precision)
+
+
+def _check_precision(precision: Precision) -> None:
     if precision not in PRECISIONS:
         raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, got {precision!r}")
-    if precision == "float32":
-        return nullcontext()
-    return torch.autocast(device.type, dtype=torch.bfloat16)
+
+
+def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[object]:
+    """Run the networks in bf16 where asked; noise and masking stay in float32 inside the mechanism."""
+    _check_precision(precision)
+    return nullcontext() if precision == "float32" else torch.autocast(device.type, dtype=torch.bfloat16)
 
 
 @torch.inference_mode()
@@ -76,11 +96,9 @@ def count_votes(
     there is, half as many are; what was counted before stays, and the noise of a draw is the same. With mechanisms,
     every image has its own in the place of the model's.
     """
-    if seed < 0 or min(indices) < 0:
-        raise ValueError(f"seed and image indices must be at least 0, got seed={seed}, index={min(indices)}")
+    check_drawing(seed, indices, precision)
     if n < 1 or first_block < 0:
         raise ValueError(f"n must be at least 1 and first_block at least 0, got {n} and {first_block}")
-    _check_independent(model)
     blocks = -(-n // BLOCK)
     pixels = images[0, 0].numel()
     most = min(batch_size or suitable_batch(images), suitable_batch(images), _FITTED.get(model, 2**62) // pixels)
@@ -117,16 +135,6 @@ def count_votes(
     return counts.cpu().numpy()
 
 
-def _check_independent(model: nn.Module) -> None:
-    """Refuse what makes the draws of a batch depend on each other also in eval mode."""
-    for name, part in model.named_modules():
-        if isinstance(part, _BatchNorm) and part.running_mean is None:
-            raise ValueError(
-                f"{name} is a BatchNorm without running statistics: the answer to a draw would depend on the others in "
-                "its batch, and no bound would hold; train it with track_running_stats=True"
-            )
-
-
 def local_votes(models: Sequence[SmoothedClassifier], images: Images, indices: Sequence[int], **how: Any) -> np.ndarray:
     """The votes [images, classes] of every image under its own model; how is that of count_votes.
 
@@ -150,19 +158,6 @@ def runs(models: Sequence[SmoothedClassifier]) -> Iterator[tuple[SmoothedClassif
 
 # pixels that a model's batch was shrunk to, so that the next call starts there
 _FITTED: WeakKeyDictionary[SmoothedClassifier, int] = WeakKeyDictionary()
-
-
-@contextmanager
-def evaluating(*parts: nn.Module) -> Iterator[None]:
-    """Every module in eval mode, and back to its own mode afterwards: a frozen part may be in eval mode already."""
-    flags = [(module, module.training) for part in parts for module in part.modules()]
-    for part in parts:
-        part.eval()
-    try:
-        yield
-    finally:
-        for module, training in flags:
-            module.training = training
 
 
 def _logits(

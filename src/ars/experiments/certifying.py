@@ -5,13 +5,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import torch
 
 from ars.certification.certificate import Certificate
-from ars.certification.estimation import make_rule
+from ars.certification.independence import check_independent
 from ars.certification.procedure import certify, check_request
 from ars.certification.records import Record
 from ars.certification.sampling import Precision
@@ -77,14 +77,20 @@ def prepare(
     records = records_folder(folder, name)
     benchmark, model = given.load(device) if given else load_run(folder, device)[1:]
     settings = replace(settings, precision=choose_precision(settings.precision, device))
-    how: dict[str, Any] = {"norm": settings.norm, "alpha": settings.alpha, "bound": settings.bound}
-    dim = int(np.prod(benchmark.shape))
-    check_request(model, dim=dim, n_estimate=settings.n_estimate, **how)
-    make_rule(settings.schedule, model, dim=dim, **how).check()
-    if settings.seed < 0 or settings.n_select < 1:
-        raise ValueError(f"need seed >= 0 and n_select >= 1, got {settings.seed} and {settings.n_select}")
+    check_request(
+        model,
+        settings.schedule,
+        norm=settings.norm,
+        dim=int(np.prod(benchmark.shape)),
+        alpha=settings.alpha,
+        bound=settings.bound,
+        n_select=settings.n_select,
+        seed=settings.seed,
+        precision=cast(Precision, settings.precision),
+    )
     wanted = make_manifest(settings, model=fingerprint(model), shard_size=shard_size, begun=read_manifest(records))
     check_subset(benchmark, wanted.layout)
+    check_independent(model, benchmark.examples("test", range(min(2, benchmark.size("test"))))[0].to(device))
     if given:
         given.claim(folder, model, benchmark, device)
     begin(records, wanted)

@@ -10,7 +10,7 @@ from ars.certification.writing import write_whole
 from ars.data.benchmark import Benchmark
 from ars.experiments.build import build_benchmark
 from ars.experiments.files import RECIPE
-from ars.experiments.importing import check_draws_are_apart, check_fit, import_network
+from ars.experiments.importing import check_fit, import_network
 from ars.experiments.recipe import RecipeError, read_recipe
 from ars.experiments.run import describe, load_run
 from ars.methods import cohen
@@ -30,7 +30,6 @@ class Given:
         model = import_model(self.model, self.sigma).to(device).eval()
         benchmark = build_benchmark(read_recipe(None, self.data), device)
         check_fit(self.model, model, benchmark, device)
-        check_draws_are_apart(self.model, model, benchmark, device)
         return benchmark, model
 
     def claim(self, folder: Path, model: SmoothedClassifier, benchmark: Benchmark, device: torch.device) -> None:

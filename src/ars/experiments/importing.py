@@ -12,9 +12,6 @@ from torch import nn
 from ars.data.benchmark import Benchmark, Split
 from ars.smoothing import SmoothedClassifier
 
-DRAWS = 4
-SAME = 0.02  # of the largest logit: what rounding in batches of another size may do
-
 
 def import_network(path: str, *, option: str) -> nn.Module:
     """Import package:attribute, a module or a function without arguments that returns one; option is what named it."""
@@ -88,17 +85,3 @@ def check_fit(
         raise ValueError(f"{name} gives logits of shape {shape} for one image, {benchmark.title} has {classes} classes")
     if trains and not logits.requires_grad:
         raise ValueError(f"{name} passes no gradient on, so nothing can be trained; take no_grad out of its forward")
-
-
-@torch.inference_mode()
-def check_draws_are_apart(name: str, model: SmoothedClassifier, benchmark: Benchmark, device: torch.device) -> None:
-    """Refuse a classifier whose answer to a draw changes with the others in its batch: no bound would hold."""
-    images = benchmark.examples("test", [0])[0].to(device).expand(DRAWS, -1, -1, -1)
-    _, seen = model.eval().stages(images, torch.Generator(device).manual_seed(0))
-    together = model.classifier(seen).float()
-    apart = torch.cat([model.classifier(seen[draw : draw + 1]) for draw in range(DRAWS)]).float()
-    if (together - apart).abs().max() > SAME * together.abs().max():
-        raise ValueError(
-            f"{name} answers otherwise to a noisy image alone than among others; certification needs a network that "
-            "takes each image by itself, without statistics of the batch and without randomness of its own"
-        )

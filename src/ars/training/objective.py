@@ -4,7 +4,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ars.certification.sampling import Precision, autocast, evaluating
+from ars.certification.evaluating import evaluating
+from ars.certification.sampling import Precision, autocast
 from ars.smoothing import MaskedGaussian, SmoothedClassifier
 from ars.smoothing.mechanism import Fresh, Generators, Images, Release, Tape
 from ars.theory import Norm

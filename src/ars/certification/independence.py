@@ -1,0 +1,65 @@
+"""Whether the draws of a batch are independent of each other: without that no bound holds."""
+
+from collections.abc import Hashable
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from ars.certification.evaluating import evaluating
+from ars.smoothing import SmoothedClassifier
+from ars.smoothing.mechanism import Images
+
+DRAWS = 8
+IMAGES = 2
+SAME = 0.05  # of the spread over the draws: more than batches of another size round, less than a class needs to win
+ROUNDING = 16  # units in the last place of the largest logit
+
+_TRIED: WeakKeyDictionary[nn.Module, set[Hashable]] = WeakKeyDictionary()
+
+
+def check_independent(model: SmoothedClassifier, images: Images) -> None:
+    """Refuse a model whose answer to a draw changes with the others in its batch.
+
+    The same draws are answered together and one by one, once for a model and a size of images. Masks and anything else
+    that the model does on the way take part.
+    """
+    for name, part in model.named_modules():
+        if isinstance(part, _BatchNorm) and part.running_mean is None:
+            raise ValueError(
+                f"{name} is a BatchNorm without running statistics: the answer to a draw would depend on the others in "
+                "its batch, and no bound would hold; train it with track_running_stats=True"
+            )
+    tried = _TRIED.setdefault(model.classifier, set())
+    key = (_parts(model), images.shape[1:], images.device)
+    if key not in tried:
+        _try(model, images)
+        tried.add(key)
+
+
+@torch.inference_mode()
+def _try(model: SmoothedClassifier, images: Images) -> None:
+    some = images[:IMAGES]
+    batch = some.repeat_interleave(DRAWS // len(some), dim=0)
+    noise = range(len(batch))
+
+    def answer(rows: slice) -> Tensor:
+        generators = [torch.Generator(images.device).manual_seed(draw) for draw in noise[rows]]
+        return model(batch[rows], generators)  # type: ignore[no-any-return]
+
+    with evaluating(model), torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        together = answer(slice(None))
+        alone = torch.cat([answer(slice(draw, draw + 1)) for draw in noise])
+    rounding = ROUNDING * torch.finfo(together.dtype).eps * together.abs().max()
+    if ((together - alone).abs() > SAME * together.std(dim=0) + rounding).any():
+        raise ValueError(
+            "the model answers otherwise to a noisy image alone than among others; certification needs a network that "
+            "takes each image by itself, without statistics of the batch and without randomness of its own"
+        )
+
+
+def _parts(model: SmoothedClassifier) -> Hashable:
+    """What a model consists of; mechanisms that an image has of its own differ in their numbers only."""
+    steps = [(type(step), *(id(part) for part in step.modules() if part is not step)) for step in model.mechanism.steps]
+    return type(model), id(model.combine), tuple(map(id, model.classifier.modules())), tuple(steps)
