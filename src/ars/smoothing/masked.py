@@ -48,8 +48,9 @@ class MaskedGaussian(Step):
         weight = self.mask(seen).float()
         check_mask(weight, x)
         # the mean over all d coordinates: a weight shared by the channels counts once for each of them
-        rms = weight.square().mean(dim=(1, 2, 3), keepdim=True).clamp_min(LEAST_RMS**2).sqrt()
-        std = self.scale() * rms
+        # in rows, because where other images lie between its weights torch adds them up one by one, and errs by 1e-3
+        square = weight.square().flatten(1).contiguous().mean(dim=1).view(-1, 1, 1, 1)
+        std = self.scale() * square.clamp_min(LEAST_RMS**2).sqrt()
         return Release(weight * x.float() + std * normal_like(x, generator), weight=weight, std=std)
 
     def guarantee(self, ball: Ball) -> GaussianTradeOff:
