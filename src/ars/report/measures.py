@@ -14,6 +14,8 @@ from ars.report.errors import ReportError
 from ars.theory import Norm
 from ars.theory.rounding import truncate
 
+ROUNDING = 1e-15  # a few units in the last place
+
 
 @dataclass(frozen=True)
 class Outcomes:
@@ -31,8 +33,8 @@ class Outcomes:
         return len(self.radius)
 
     def decided(self, radius: float) -> float | None:
-        """The radius itself where it was decided, or the one of the grid that only differs by rounding."""
-        near = (own for own in self.grid if math.isclose(own, radius, rel_tol=1e-9))
+        """The radius itself where it was decided, or one of the grid that is the same but for rounding, or hardly larger."""
+        near = (own for own in self.grid if radius * (1 - ROUNDING) <= own <= radius * (1 + 1e-9))
         return next(near, None) if self.grid else radius
 
 
