@@ -1,5 +1,7 @@
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from threading import Barrier
 
 import pytest
 from hypothesis import given
@@ -155,3 +157,37 @@ def test_a_file_that_is_no_shard_of_the_layout_is_refused(tmp_path):
 
 def test_many_stretches_are_not_all_named():
     assert name_images(tuple(range(0, 20, 2)), 1) == "0, 2, 4, 6 and more"
+
+
+def test_of_models_that_begin_at_the_same_time_one_is_let_in(tmp_path):
+    together = Barrier(8)
+
+    def try_to_begin(folder, model):
+        together.wait()
+        try:
+            return begin(folder, replace(manifest(), model=model)).model
+        except RecordError:
+            return None
+
+    with ThreadPoolExecutor(8) as pool:
+        for number in range(20):
+            folder = tmp_path / str(number)
+            answers = list(pool.map(try_to_begin, [folder] * 8, "abcdefgh"))
+            assert [it for it in answers if it] == [read_manifest(folder).model]
+            assert [path.name for path in folder.iterdir()] == ["settings.json"]
+
+
+def test_processes_of_one_model_that_begin_at_the_same_time_are_all_let_in(tmp_path):
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(lambda _: begin(tmp_path, manifest()).model, range(8))) == {"abc"}
+
+
+def test_a_file_system_without_links_has_a_manifest_too(tmp_path, monkeypatch):
+    def refuse(source, target):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr("os.link", refuse)
+    assert begin(tmp_path, manifest()) == manifest() == read_manifest(tmp_path)
+    with pytest.raises(RecordError, match="other weights"):
+        begin(tmp_path, replace(manifest(), model="other"))
+    assert [path.name for path in tmp_path.iterdir()] == ["settings.json"]

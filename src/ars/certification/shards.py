@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ars.certification.records import Record, RecordError, read_records
-from ars.certification.writing import write_whole
+from ars.certification.writing import write_new, write_whole
 
 SETTINGS = "settings.json"
 SHARD_SIZE = 10
@@ -105,13 +105,16 @@ def read_manifest(folder: Path) -> Manifest | None:
 def begin(folder: Path, wanted: Manifest) -> Manifest:
     """Write the manifest, or hold it against the one that is there; nothing may differ, but examples may grow.
 
-    Processes that begin at the same time write the same content.
+    Of processes that begin at the same time one writes it, and the others are held against that.
     """
+    if read_manifest(folder) is None:
+        write_new(folder / SETTINGS, wanted.to_json())
     have = read_manifest(folder)
-    if have is not None:
-        _check_same(folder, have, wanted)
-        if wanted.layout.examples <= have.layout.examples:
-            return have
+    if have is None:
+        raise RecordError(f"{folder / SETTINGS} was removed meanwhile; run the same command again")
+    _check_same(folder, have, wanted)
+    if wanted.layout.examples <= have.layout.examples:
+        return have
     write_whole(folder / SETTINGS, wanted.to_json())
     return wanted
 

@@ -46,6 +46,22 @@ def whole(path: Path) -> Iterator[Path]:
         _push(path.parent)
 
 
+def write_new(path: Path, content: str) -> bool:
+    """Write a file unless it is there, whole; of processes that begin at once one is told that it was the first."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{PART}")
+    write_whole(temporary, content)
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        return False
+    except OSError:  # a file system without links: the last one's file stays
+        write_whole(path, content)
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
+    return True
+
+
 def remove_stale(folder: Path) -> None:
     """Remove temporary files that a killed process left; younger ones may belong to a process that is writing."""
     for part in folder.glob(f".*{PART}"):
