@@ -8,7 +8,8 @@ import torch
 
 from ars.certification.procedure import certify
 from ars.experiments.build import build_benchmark, build_model
-from ars.experiments.certifying import certify_run, fingerprint
+from ars.experiments.certifying import certify_run
+from ars.experiments.fingerprint import fingerprint
 from ars.experiments.recipe import CertifySettings
 from ars.experiments.run import load_run, train_run
 from ars.report import write_report

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from pathlib import Path
 from typing import cast
 
@@ -22,6 +21,7 @@ from ars.experiments.beginning import make_manifest, records_folder
 from ars.experiments.device import choose_precision
 from ars.experiments.environment import write_environment
 from ars.experiments.files import ENVIRONMENT
+from ars.experiments.fingerprint import fingerprint
 from ars.experiments.given import Source
 from ars.experiments.progress import Progress
 from ars.experiments.recipe import CertifySettings
@@ -139,18 +139,6 @@ def check_subset(benchmark: Benchmark, layout: Layout) -> None:
             f"{benchmark.title} has {there} test images at every={layout.every}, "
             f"so examples={layout.examples} is too many"
         )
-
-
-def fingerprint(model: SmoothedClassifier) -> str:
-    """A digest of the weights and the noise: records of two models of the same code are never mixed."""
-    digest = sha256(repr(model.mechanism.sigmas).encode())
-    for step in model.mechanism.steps:
-        for name in ("beta", "rate"):  # of noise that is not Gaussian, or not the same everywhere
-            digest.update(f"{name} {getattr(step, name)}".encode() if hasattr(step, name) else b"")
-    for name, tensor in sorted(model.state_dict().items()):
-        digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
-        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()[:16]
 
 
 def certify_images(

@@ -14,8 +14,8 @@ import torch
 
 from ars.certification.sampling import Precision, local_votes
 from ars.data.benchmark import Benchmark
-from ars.experiments.certifying import fingerprint
 from ars.experiments.device import choose_precision
+from ars.experiments.fingerprint import fingerprint
 from ars.experiments.run import load_run
 from ars.experiments.tally import Tally, read_tally, write_tally
 from ars.smoothing import SmoothedClassifier

@@ -1,0 +1,76 @@
+"""Models that are not the same have other digests."""
+
+import torch
+from torch import nn
+
+from ars import adaptive, cohen, unicr
+from ars.experiments.fingerprint import fingerprint
+from ars.smoothing import Gaussian, MaskedGaussian, SmoothedClassifier, compose, minimum_variance
+from ars.smoothing.local_gaussian import InputDependentClassifier
+from ars.smoothing.nearest_noise import NearestNoise
+
+
+class Half(nn.Module):
+    def __init__(self, level):
+        super().__init__()
+        self.level = level
+
+    def forward(self, seen):
+        return torch.full_like(seen[:, :1], self.level)
+
+
+class Table(nn.Module):
+    def __init__(self, value):
+        super().__init__()
+        self.register_buffer("table", torch.full((3,), value), persistent=False)
+
+    def forward(self, x):
+        return x.flatten(1)[:, :3] + self.table
+
+
+def network():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Flatten(), nn.Linear(48, 3))
+
+
+def two_steps(second):
+    return SmoothedClassifier(compose(Gaussian(0.5), second), minimum_variance, network())
+
+
+def nearest(references, **changes):
+    noise = NearestNoise(references, **{"sigma": 0.5, "centre": 1.0, "neighbours": 2, **changes})
+    return InputDependentClassifier(noise, network(), train_sigma=0.5)
+
+
+def test_models_that_differ_anywhere_have_other_digests():
+    images = torch.rand(5, 3, 4, 4)
+    models = [
+        lambda: cohen(network(), sigma=0.5),
+        lambda: cohen(network(), sigma=0.6),
+        lambda: cohen(nn.Sequential(nn.Flatten(), nn.Linear(48, 3)), sigma=0.5),
+        lambda: unicr(network(), sigma=0.5, beta=1.5),
+        lambda: unicr(network(), sigma=0.5, beta=1.75),
+        lambda: two_steps(Gaussian(0.5)),
+        lambda: two_steps(MaskedGaussian(0.5, Half(0.5))),
+        lambda: two_steps(MaskedGaussian(0.5, Half(0.75))),
+        lambda: adaptive(network(), nn.Conv2d(3, 1, 1), sigma=0.5),
+        lambda: cohen(Table(0.0), sigma=0.5),
+        lambda: cohen(Table(1.0), sigma=0.5),
+        lambda: nearest(images),
+        lambda: nearest(images.flip(0)),
+        lambda: nearest(images, sigma=0.6),
+        lambda: nearest(images, centre=2.0),
+        lambda: nearest(images, neighbours=3),
+    ]
+    digests = [fingerprint(make()) for make in models]
+    assert len(set(digests)) == len(digests)
+    same = [0, 3, 5, 6, 9, 11]
+    assert [fingerprint(models[number]()) for number in same] == [digests[number] for number in same]
+
+
+def test_the_digest_of_a_trained_model_is_that_of_earlier_records():
+    """Records go on over releases; a digest that changes for no reason would strand them."""
+    model = cohen(nn.Sequential(nn.Flatten(), nn.Linear(2, 2)), sigma=0.25)
+    for parameter in model.parameters():
+        nn.init.constant_(parameter, 0.5)
+    assert fingerprint(model) == "9c7668905278e112"
