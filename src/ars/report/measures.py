@@ -33,7 +33,7 @@ class Outcomes:
         return len(self.radius)
 
     def decided(self, radius: float) -> float | None:
-        """The radius itself where it was decided, or one of the grid that is the same but for rounding, or hardly larger."""
+        """The radius where it was decided, or one of the grid that is equal but for rounding or hardly larger."""
         near = (own for own in self.grid if radius * (1 - ROUNDING) <= own <= radius * (1 + 1e-9))
         return next(near, None) if self.grid else radius
 

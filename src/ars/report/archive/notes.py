@@ -9,7 +9,7 @@ ACCURACIES = "Accuracies in percent, mean (standard deviation over the seeds)."
 ABSTENTIONS = "An abstention counts as wrong."
 NOTHING_ABSTAINS = "Nothing is certified and nothing abstains; of classes with equally many votes the first is taken."
 BACKGROUNDS = (
-    "**Backgrounds.** Ours are scene photographs at hand, not the paper's BG-20k, which cannot be had: at k > 32 our "
+    "**Backgrounds.** Ours are other photographs of scenes, not the paper's BG-20k, which cannot be had: at k > 32 our "
     "numbers and the paper's are on different images. k = 32 has no background."
 )
 CONTRADICTION = "† The paper's Table 1 and its appendix differ here; both are shown."
