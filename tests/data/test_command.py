@@ -56,6 +56,8 @@ def test_check_covers_what_is_there_and_the_packs(tmp_path, monkeypatch, capsys,
         (["check", "folder"], "data.kind folder needs data.root"),
         (["show", "digits", "--size", "3", "--out", "x.png"], "data.kind digits has no key 'size'"),
         (["show", "cifar_backgrounds", "--root", "/nowhere", "--out", "x.png"], "data.root names /nowhere"),
+        (["show", "cifar_backgrounds", "--padding", "4", "--root", "/nowhere", "--out", "x.png"], "names /nowhere"),
+        (["show", "cifar_backgrounds", "--padding", "-1", "--out", "x.png"], "data.padding must be at least 0, got -1"),
         (["get", "cifar10", "--root", "ROOT", "--from", "/nowhere"], "/nowhere does not exist"),
     ],
 )

@@ -65,11 +65,11 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
     for key in fields(Data):
         if key.name == "kind":
             continue
-        name = f"--{key.name.replace('_', '-')}"
-        if key.name == "skip_unreadable":
+        name, kinds = f"--{key.name.replace('_', '-')}", (key.type, *get_args(key.type))
+        if bool in kinds:
             group.add_argument(name, action="store_const", const=True)
         else:
-            number = key.name in ("seed", "passes", "size", "pasted", "workers")
+            number = int in kinds
             group.add_argument(name, type=int if number else str, metavar="N" if number else "VALUE")
 
 
