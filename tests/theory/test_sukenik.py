@@ -7,7 +7,7 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import ncx2
 
 from ars.smoothing.gaussian import SCALE_ERROR
-from ars.theory import rs_radius_l2, sukenik_radius
+from ars.theory import UnsupportedThreat, rs_radius_l2, sukenik_radius
 from ars.theory.sukenik import worst_level
 
 GOLDEN = {
@@ -128,3 +128,11 @@ def test_no_majority_no_radius(p):
 def test_what_has_no_certificate_is_refused(sigma, rate):
     with pytest.raises(ValueError, match="need a positive sigma"):
         sukenik_radius(sigma, rate, 3072, 0.9)
+
+
+def test_what_no_proof_covers_is_refused():
+    with pytest.raises(UnsupportedThreat, match="norm must be one of l2, linf, got 'l1'"):
+        sukenik_radius(0.5, 0.01, 3072, 0.9, norm="l1")
+    for dim in (0, -1):
+        with pytest.raises(ValueError, match="dim must be at least 1"):
+            sukenik_radius(0.5, 0.0, dim, 0.9, norm="l2")

@@ -22,7 +22,7 @@ from scipy.special import ndtri
 from ars.theory.chi_squared import tail_bounds
 from ars.theory.robustness import rs_radius_l2
 from ars.theory.rounding import down
-from ars.theory.threat import Norm
+from ars.theory.threat import Norm, check_dim, check_norm
 
 # Two values of log sigma may differ from the exact ones by this much together: computed, and rounded to float32 noise.
 LOG_ERROR = 2.0**-23 + 1e-9
@@ -69,6 +69,8 @@ def sukenik_radius(sigma: float, rate: float, dim: int, p_plus: float, *, norm: 
     >>> sukenik_radius(0.5, 0.01, 3072, 0.5)
     0.0
     """
+    check_norm(norm)
+    check_dim(dim)
     if not (0 < sigma < math.inf and 0 <= rate < math.inf):
         raise ValueError(f"need a positive sigma and a rate of at least 0, got sigma={sigma}, rate={rate}")
     p_other = 1 - p_plus

@@ -12,6 +12,12 @@ class UnsupportedThreat(ValueError):
     """A guarantee was asked for a ball that the mechanism's proof does not cover."""
 
 
+def check_norm(norm: Norm) -> None:
+    """Refuse a norm that no guarantee here is about."""
+    if norm not in NORMS:
+        raise UnsupportedThreat(f"norm must be one of {', '.join(NORMS)}, got {norm!r}")
+
+
 def check_dim(dim: int) -> None:
     """Refuse a number of coordinates that no image has."""
     if not 1 <= dim < math.inf:
@@ -27,8 +33,7 @@ class Ball:
     radius: float
 
     def __post_init__(self) -> None:
-        if self.norm not in NORMS:
-            raise UnsupportedThreat(f"norm must be one of {', '.join(NORMS)}, got {self.norm!r}")
+        check_norm(self.norm)
         check_dim(self.dim)
         if not 0 <= self.radius < math.inf:
             raise ValueError(f"radius must be finite and at least 0, got {self.radius}")
