@@ -3,6 +3,7 @@ import json
 
 import pytest
 import torch
+from torch import nn
 
 from ars.certification.writing import WriteError
 from ars.training.checkpoint import CheckpointError, load_tensors
@@ -235,6 +236,32 @@ def test_a_mask_of_no_numbers_after_the_last_update_of_an_epoch_is_laid_to_the_l
     with pytest.raises(ArithmeticError, match=r"the mask is no longer a number at step 1 .*lower them"):
         trainer.run()
     assert not trainer.log.exists()
+
+
+class Fault(nn.Module):
+    """A mask that goes wrong outside training."""
+
+    def __init__(self, mask, fault):
+        super().__init__()
+        self.mask, self.fault = mask, fault
+
+    def forward(self, x):
+        return self.mask(x) if self.training else self.fault(self.mask(x))
+
+
+@pytest.mark.parametrize(
+    ("fault", "sentence"),
+    [
+        (lambda mask: 3 + mask, r"the mask must lie in \[0, 1\], got values from 3"),
+        (lambda mask: mask[..., 1:], "the mask must give"),
+    ],
+)
+def test_what_else_is_wrong_with_a_mask_in_validation_is_said_as_it_is(make_trainer, tmp_path, fault, sentence):
+    trainer = make_trainer(tmp_path / "run")
+    masked = trainer.model.mechanism.steps[-1]
+    masked.mask = Fault(masked.mask, fault)
+    with pytest.raises(ValueError, match=sentence):
+        trainer.run()
 
 
 def test_progress_is_told_between_epochs_and_agrees_with_the_log(make_trainer, tmp_path):

@@ -8,7 +8,7 @@ the first of them validates and writes.
 import math
 import shlex
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -19,6 +19,8 @@ from torch import Tensor
 from ars.certification.sampling import Precision, autocast
 from ars.data.benchmark import Benchmark, Labelled
 from ars.smoothing import SmoothedClassifier
+from ars.smoothing.masked import masks_checked_at_the_end
+from ars.smoothing.mechanism import Release
 from ars.theory import Norm
 from ars.training.averaging import MovingAverage
 from ars.training.checkpoint import (
@@ -243,10 +245,14 @@ class Trainer:
         while batch := list(islice(indices, self.settings.batch_size)):
             images, labels = (part.to(self.device) for part in self.benchmark.examples("validation", batch))
             with autocast(self.device, self.precision):
+                releases: Sequence[Release] = ()
                 try:
-                    releases = model.mechanism.release(images, generator)
+                    with masks_checked_at_the_end():  # so that they are there to look at
+                        releases = model.mechanism.release(images, generator)
                 except ValueError:
-                    return math.nan, math.nan
+                    if any(bool(release.weight.isnan().any()) for release in releases):
+                        return math.nan, math.nan
+                    raise
                 logits = model.classifier(model.combine(releases))
             correct += float((logits.argmax(dim=1) == labels).sum())
             openness += float(releases[-1].weight.square().mean()) * len(batch)
