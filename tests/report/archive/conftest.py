@@ -93,7 +93,7 @@ def build_results(root: Path) -> Path:
             for seed in (0, 1):
                 masks = 4 if method == "adaptive" and seed == 0 else 0
                 build_cell(root / "fast", method=method, k=k, seed=seed, masks=masks)
-    build_cell(root / "fast", method="static_mask", certified=False)
+    build_cell(root / "fast", method="static_mask", certified=False, masks=4)
     build_cell(root / "fast", method="cohen", k=64, sigma=1.0, voted=False)
     build_cell(root / "paper", method="cohen", images=30)
     build_cell(root / "small", method="adaptive", k=24, sigma=0.75, kind="digits", title="digits on photographs")

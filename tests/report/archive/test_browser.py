@@ -59,7 +59,7 @@ def test_controls_show_one_view_and_write_the_fragment(browser, page):
     assert browser.run(BOUND) == "classes"
     assert browser.run("location.hash") == "#benchmark=cifar_backgrounds&recipe=fast&k=64&sigma=0.5&bound=classes"
     assert "64×64, σ = 0.5, our class bounds" in browser.run("document.getElementById('status').textContent")
-    assert browser.run("document.querySelectorAll('.view:not([hidden]) .masks img').length") == 4
+    assert browser.run("document.querySelectorAll('.view:not([hidden]) .masks img').length") == 5  # four of ARS
 
 
 def test_another_benchmark_brings_its_own_sizes(browser, page):

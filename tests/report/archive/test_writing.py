@@ -61,12 +61,15 @@ def test_two_builds_are_equal_byte_by_byte(results, copied, tmp_path):
 
 def test_everything_is_traceable_to_records(results):
     check_traceable(results, results)
-    manifest = json.loads((results / "manifest.json").read_text())
-    name = "figures/curves-fast-cifar_backgrounds-k64-s0.5.svg"
-    cells = {source.split("/")[1] for source in manifest["outputs"][name]}
-    assert cells == {f"{m}-k64-s0.5-seed{s}" for m in ("cohen", "adaptive") for s in (0, 1)} | {
-        "static_mask-k64-s0.5-seed0"
-    }
+    outputs = json.loads((results / "manifest.json").read_text())["outputs"]
+    every = {name for name in files_of(results) if name.startswith(("fast/", "paper/", "small/"))}
+    assert set(outputs["index.html"]) == every  # the masks too, which are those of ARS and of the static mask
+    cells = {f"fast/{m}-k64-s0.5-seed{s}/" for m in ("cohen", "adaptive") for s in (0, 1)}
+    cells |= {"fast/static_mask-k64-s0.5-seed0/"}
+    numbers = {name for name in every if name.startswith(tuple(cells)) and not name.endswith("masks.npz")}
+    assert set(outputs["figures/curves-fast-cifar_backgrounds-k64-s0.5.svg"]) == numbers
+    shown = {f"fast/adaptive-k{k}-s0.5-seed0/{name}" for k in (32, 64) for name in ("masks.npz", "recipe.yaml")}
+    assert set(outputs["figures/masks-fast-cifar_backgrounds-s0.5.svg"]) == shown
 
 
 def test_a_changed_record_file_is_noticed(copied):

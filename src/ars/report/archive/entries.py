@@ -163,6 +163,11 @@ class View:
         cells = (cell for entry in self.entries for cell in entry.cells)
         return next((cell for cell in cells if cell.method == "static_mask" and cell.masks), None)
 
+    @property
+    def masks(self) -> tuple[Path, ...]:
+        """The files of the masks that the page shows: of ARS, and the static one beside them."""
+        return tuple(cell.masks for cell in (self.masked, self.static) if cell and cell.masks)
+
 
 def make_entries(cells: Iterable[Cell]) -> list[Entry]:
     """Sort cells by benchmark, size, noise, recipe and method; refuses to take different trainings together."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ars.certification.bounds import Bound
-from ars.report.archive.cells import Cell, load_cells
+from ars.report.archive.cells import load_cells
 from ars.report.archive.certified import all_measures, quoted_points
 from ars.report.archive.drawing import draw_all
 from ars.report.archive.entries import Entry, make_entries, make_views
@@ -46,7 +46,7 @@ def write_results(root: Path, out: Path) -> Written:
     figures = list(draw_all(views))
     page = make_results_page(views, sheets, [figure.name for figure in figures])
     contents = {PAGE: page.encode()}
-    origins = {PAGE: tuple(path for view in views for path in (*view.sources, *_masks(view.masked)))}
+    origins = {PAGE: tuple(path for view in views for path in (*view.sources, *view.masks))}
     for sheet in sheets:
         for ending, text in (("md", to_markdown(sheet)), ("csv", to_csv(sheet))):
             contents[f"tables/{sheet.name}.{ending}"] = text.encode()
@@ -83,10 +83,6 @@ def _bounded(entries: Sequence[Entry], kinds: Sequence[str], bound: Bound) -> li
         quoted_points(entries, bound),
         all_measures(entries, bound),
     ]
-
-
-def _masks(cell: Cell | None) -> tuple[Path, ...]:
-    return (cell.path / "masks.npz",) if cell else ()
 
 
 def _remove_others(out: Path, contents: Mapping[str, bytes]) -> None:
