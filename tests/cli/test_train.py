@@ -120,6 +120,12 @@ def test_a_mask_around_a_classifier_of_ones_own_is_trained_and_certified(here, c
     assert "leave --model out" in sentence(capsys)
     Image.new("RGB", (24, 24)).save(here / "a.png")
     assert main(["predict", "run", str(here / "a.png"), *FEW[1:], *own]) == 0
+    vote = ["vote", "run", "--draws=1", "--device=cpu"]
+    capsys.readouterr()
+    assert main(vote) == 2
+    assert "give --classifier my_classifiers:make again" in sentence(capsys)
+    assert main([*vote, *own]) == 0
+    assert "of 300 test images" in capsys.readouterr().out
 
 
 def test_mask_only_epochs_around_an_untrained_classifier_are_pointed_out(here, capsys):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ars.cli.interrupt import stoppable
 from ars.cli.live import LINE_SECONDS
-from ars.cli.options import Subparsers, add_command, add_device, add_memory, recipe_of
+from ars.cli.options import Subparsers, add_classifier, add_command, add_device, add_memory, recipe_of
 from ars.experiments.recipe import CertifySettings
 from ars.experiments.tally import Tally
 from ars.experiments.world import one_process
@@ -30,6 +30,7 @@ def add_to(commands: Subparsers) -> None:
     parser.add_argument("folder", type=Path, metavar="RUN", help="a run folder made by ars train")
     parser.add_argument("--draws", type=int, default=DRAWS, metavar="N", help=f"votes an image (default: {DRAWS})")
     parser.add_argument("--json", action="store_true", help="print the content of vote.json")
+    add_classifier(parser)
     add_device(parser)
     add_memory(parser)
 
@@ -43,13 +44,21 @@ def run(options: argparse.Namespace) -> int:
         from ars.experiments.device import choose_device
 
         limit_memory(choose_device(options.device), options.memory)
-    tally = vote_with_progress(options.folder, settings, options.device, draws=options.draws)
+    tally = vote_with_progress(
+        options.folder, settings, options.device, draws=options.draws, classifier=options.classifier
+    )
     print(tally.to_json(), end="") if options.json else print(f"{options.folder}: {sentence(tally)}")
     return 0
 
 
 def vote_with_progress(
-    folder: Path, settings: CertifySettings, device_name: str, *, draws: int, enough: Callable[[], bool] = lambda: False
+    folder: Path,
+    settings: CertifySettings,
+    device_name: str,
+    *,
+    draws: int,
+    classifier: str | None = None,
+    enough: Callable[[], bool] = lambda: False,
 ) -> Tally:
     """Vote with the seed and the precision of a certification, with a line every few seconds."""
     from ars.experiments.device import choose_device
@@ -66,7 +75,7 @@ def vote_with_progress(
     with stoppable() as stop:
         return vote_run(
             folder, draws=draws, seed=settings.seed, precision=settings.precision, device=choose_device(device_name),
-            report=report, stop=lambda: stop() or enough(),
+            classifier=classifier, report=report, stop=lambda: stop() or enough(),
         )  # fmt: skip
 
 

@@ -30,13 +30,17 @@ def vote_run(
     seed: int,
     precision: Literal["float32", "bfloat16", "auto"] = "auto",
     device: torch.device,
+    classifier: str | None = None,
     report: Callable[[Tally, int], None] = lambda tally, total: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> Tally:
-    """Vote on every test image of a run, or go on with it; a vote that is there is returned as it is."""
+    """Vote on every test image of a run, or go on with it; a vote that is there is returned as it is.
+
+    classifier names the code of one that the run was trained around, as for load_run.
+    """
     if draws < 1 or seed < 0:
         raise ValueError(f"need draws >= 1 and seed >= 0, got {draws} and {seed}")
-    _, benchmark, model = load_run(folder, device)
+    _, benchmark, model = load_run(folder, device, classifier=classifier)
     total = benchmark.size("test")
     tally = Tally(0, draws, 0, seed, 0.0, choose_precision(precision, device), fingerprint(model))
     for begun in (True, False):
