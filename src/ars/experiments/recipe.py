@@ -12,6 +12,7 @@ from typing import Any, Literal, cast, get_args
 import yaml
 
 from ars.certification.bounds import Bound, check_alpha
+from ars.certification.run_folder import NOT_OF_WEIGHTS
 from ars.certification.schedule import Mode, Schedule
 from ars.data.settings import Data
 from ars.experiments.files import RECIPE
@@ -235,9 +236,9 @@ class Recipe:
         certify = content.pop("certify")
         if self.train.smoothadv.epsilon:
             content["norm"] = certify["norm"]  # adversarial examples are made in the certified norm
-        for name in ("checkpoint_minutes", "pictures_every"):
-            content["train"].pop(name)
-        content["data"].pop("workers", None)
+        for key in NOT_OF_WEIGHTS:
+            part, name = key.split(".")
+            content[part].pop(name, None)  # not every kind of data has it
         if self.start is not None:
             content["start"] = {"size": self.start.size, "epochs": self.start.epochs} | (
                 {"through": self.passed} if self.passed else {}

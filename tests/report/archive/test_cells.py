@@ -167,6 +167,7 @@ def test_a_seed_that_is_there_twice_is_named(tmp_path):
         ({"data": {"kind": "digits", "seed": 0}}, {"data": {"kind": "digits", "seed": 1}}, False),  # other test inputs
         ({"train": {"epochs": 40}}, {"train": {"epochs": 40, "later": 1}}, True),
         ({"certify": {"alpha": 0.05}, "classifier": {"sha256": "a"}}, {"classifier": {"sha256": "b"}}, True),
+        ({"data": {"kind": "celeba", "workers": 2}}, {"data": {"kind": "celeba", "workers": 16}}, True),
     ],
 )
 def test_seeds_that_were_trained_differently_are_not_averaged(tmp_path, one, other, alike):

@@ -7,15 +7,14 @@ from itertools import combinations, groupby
 from pathlib import Path
 
 from ars.certification.bounds import Bound
+from ars.certification.run_folder import NOT_OF_WEIGHTS
 from ars.report.archive.cells import MAIN, Cell
 from ars.report.errors import ReportError
 from ars.report.groups import Group, make_group, make_sections, method_name, method_rank
 from ars.report.measures import Outcomes, Spread
 from ars.report.table import Block, certified_at, make_row, make_table
 
-NOT_OF_TRAINING = {
-    "seed", "certify", "classifier.from_run", "classifier.sha256", "train.checkpoint_minutes", "train.pictures_every"
-}  # fmt: skip
+NOT_OF_TRAINING = {"seed", "certify", "classifier.from_run", "classifier.sha256", *NOT_OF_WEIGHTS}
 """Keys in which the seeds of a row may differ: a classifier that was trained before has a seed of its own."""
 
 
