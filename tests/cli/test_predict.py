@@ -1,6 +1,7 @@
-"""ars predict on image files: radii in 1/255, votes, abstentions, masks as pictures."""
+"""ars predict on image files: radii in the units of their norm, votes, abstentions, masks as pictures."""
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -8,12 +9,19 @@ import pytest
 import torch
 from PIL import Image
 
+from ars.certification.certificate import Certificate
+from ars.certification.schedule import Schedule
 from ars.cli import main
 from ars.cli.predict import mask_paths
 from ars.experiments.run import load_run
 from ars.experiments.stages import average_masks, fit_image
 
 FEW = ["--n-select=20", "--n-estimate=40", "--precision=float32", "--device=cpu"]
+CERTIFICATE = Certificate(
+    label=1, radius=0.01999, norm="linf", dim=1728, candidate=1, p_lower=0.6, p_upper=0.4, bound="cohen",
+    radii={"cohen": 0.01999}, counts=(10, 30, *8 * [0]), select_counts=(0, 1, *8 * [0]), alpha=0.05, sigmas=(0.5,),
+    seed=0, index=0, precision="float32", schedule=Schedule("fixed", 40), planned=40, ended="planned",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -96,26 +104,50 @@ def test_an_image_is_resized_only_if_asked(trained, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("shape", [(24, 24), (48, 48), (31, 50), (7, 90), (1, 1)])
-def test_fitting_covers_the_size_and_keeps_the_middle(shape):
+def test_fitting_covers_the_size(shape):
     image = torch.rand(3, *shape)
     fitted = fit_image(image, (24, 24))
     assert fitted.shape == (3, 24, 24)
     assert 0 <= fitted.min() <= fitted.max() <= 1
     if shape == (24, 24):
         assert torch.equal(fitted, image)
-    mirrored = fit_image(image.flip(2), (24, 24))
-    if shape[1] % 2 == 0 and shape[0] == shape[1]:
-        assert torch.allclose(mirrored.flip(2), fitted, atol=1e-5)
 
 
-def test_a_certified_label_has_its_radius_in_255ths_and_an_abstention_none(trained, tmp_path, capsys):
+@pytest.mark.parametrize("shape", [(24, 50), (50, 24), (48, 100)])
+def test_fitting_keeps_the_middle(shape):
+    image = torch.rand(3, *shape)
+    height, width = shape
+    top, left = max(0, (height - width) // 2), max(0, (width - height) // 2)
+    middle = image[:, top : height - top, left : width - left]
+    scaled = fit_image(middle, (24, 24))
+    fitted = fit_image(image, (24, 24))
+    if min(shape) == 24:
+        assert torch.equal(fitted, middle)
+    # away from the cut, where scaling saw what was cut away
+    assert torch.allclose(fitted[:, 2:-2, 2:-2], scaled[:, 2:-2, 2:-2], atol=1e-5)
+    assert torch.allclose(fit_image(image.flip(1, 2), (24, 24)).flip(1, 2), fitted, atol=1e-5)
+
+
+@pytest.mark.parametrize(("norm", "told"), [("linf", "5.097/255 in linf"), ("l2", "0.019 in l2")])
+def test_a_radius_is_told_in_the_units_of_its_norm(trained, tmp_path, capsys, monkeypatch, norm, told):
+    certificate = replace(CERTIFICATE, norm=norm)
+    monkeypatch.setattr("ars.experiments.certifying.certify_images", lambda *arguments: [certificate])
     image = picture(tmp_path / "x.png")
-    for norm in ("linf", "l2"):
-        assert main(["predict", str(trained / "cohen"), str(image), *FEW, "--norm", norm]) == 0
-        line = capsys.readouterr().out
-        if "abstains" not in line:
-            assert f"/255 in {norm} (" in line
-        assert " votes for " in line
+    command = ["predict", str(trained / "cohen"), str(image), *FEW]
+    assert main(command) == 0
+    assert capsys.readouterr().out == f"{image}: 1, certified within {told} (30 votes for 1, 10 votes for 0)\n"
+    assert main([*command, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["radius"] == 0.01999
+    assert ("radius_255" in answer) == (norm == "linf")
+
+
+def test_an_abstention_has_no_radius(trained, tmp_path, capsys, monkeypatch):
+    certificate = replace(CERTIFICATE, label=None, radius=0.0, radii={"cohen": 0.0})
+    monkeypatch.setattr("ars.experiments.certifying.certify_images", lambda *arguments: [certificate])
+    image = picture(tmp_path / "x.png")
+    assert main(["predict", str(trained / "cohen"), str(image), *FEW]) == 0
+    assert capsys.readouterr().out == f"{image}: abstains (30 votes for 1, 10 votes for 0)\n"
 
 
 def test_the_stopping_modes_hold_for_predictions_too(trained, tmp_path, capsys):

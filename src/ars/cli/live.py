@@ -4,12 +4,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from ars.experiments.progress import Progress
+from ars.report.measures import show_radius, unit_name
 from ars.theory import Norm
-from ars.theory.rounding import truncate
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -50,9 +49,7 @@ def make_bar(title: str) -> "Bar":
 
 def describe(at: Progress, norm: Norm) -> str:
     """What stands beside the count of images."""
-    radius = (
-        truncate(255 * Fraction(at.average_radius), 2) + "/255" if norm == "linf" else truncate(at.average_radius, 4)
-    )
+    radius = show_radius(at.average_radius, norm, decimals=2 if norm == "linf" else 4) + unit_name(norm)
     left = at.seconds_left
     parts = [f"certified {at.certified:.0%}", f"average radius {radius}", f"{at.draws_a_second:,.0f} draws/s"]
     return ", ".join([*parts, *([f"{duration(left)} left"] if left else [])])

@@ -4,7 +4,6 @@ import argparse
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,8 +17,7 @@ from ars.cli.options import (
     override,
     recipe_of,
 )
-from ars.report.measures import in_units
-from ars.theory.rounding import truncate
+from ars.report.measures import in_units, show_radius, unit_name
 
 if TYPE_CHECKING:
     from ars.certification.certificate import Certificate
@@ -108,10 +106,10 @@ def _candidates(stem: str) -> Sequence[str]:
 
 
 def _json(path: Path, it: "Certificate", names: Sequence[str], masks: Sequence[Path]) -> str:
+    pixels = {"radius_255": in_units(it.radius, it.norm)} if it.norm == "linf" else {}
     content = {
-        "file": str(path), "label": None if it.label is None else names[it.label], "radius": it.radius,
-        "radius_255": in_units(it.radius, "linf"), "norm": it.norm, "alpha": it.alpha, "votes": _votes(it, names),
-        "masks": [str(mask) for mask in masks],
+        "file": str(path), "label": None if it.label is None else names[it.label], "radius": it.radius, **pixels,
+        "norm": it.norm, "alpha": it.alpha, "votes": _votes(it, names), "masks": [str(mask) for mask in masks],
     }  # fmt: skip
     return json.dumps(content)
 
@@ -122,8 +120,8 @@ def _sentence(path: Path, it: "Certificate", names: Sequence[str], masks: Sequen
     saved = "".join(f"; mask in {mask}" for mask in masks)
     if it.label is None:
         return f"{path}: abstains ({votes}){saved}"
-    radius = truncate(255 * Fraction(it.radius), 3)
-    return f"{path}: {names[it.label]}, certified within {radius}/255 in {it.norm} ({votes}){saved}"
+    radius = show_radius(it.radius, it.norm, decimals=3) + unit_name(it.norm)
+    return f"{path}: {names[it.label]}, certified within {radius} in {it.norm} ({votes}){saved}"
 
 
 def _votes(it: "Certificate", names: Sequence[str]) -> dict[str, int]:

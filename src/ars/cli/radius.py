@@ -2,9 +2,9 @@
 
 import argparse
 import json
-from fractions import Fraction
 
 from ars.cli.options import Subparsers, add_command
+from ars.report.measures import show_radius, unit_name
 from ars.theory import NORMS, UnsupportedThreat, ars_radius_l2, ars_radius_linf
 from ars.theory.rounding import truncate
 
@@ -44,6 +44,6 @@ def run(options: argparse.Namespace) -> int:
     elif radius == 0:
         print("radius 0: the classes cannot be told apart, abstain")
     else:
-        pixels = f" = {truncate(255 * Fraction(radius), 4)}/255" if options.norm == "linf" else ""
+        pixels = f" = {show_radius(radius, 'linf', decimals=4)}{unit_name('linf')}" if options.norm == "linf" else ""
         print(f"radius {truncate(radius, 6)}{pixels} in {options.norm}")
     return 0
