@@ -50,4 +50,3 @@ def test_votes_are_stopped_by_data_in_curve_mode_and_where_an_image_was_given_up
 def test_an_outcome_states_the_largest_certified_radius():
     schedule = Schedule("curve", 1000, (0.0, 0.1, 0.2))
     assert [Outcome(schedule, 1000, "given up", (90, 10), certified=k).radius for k in range(4)] == [0, 0, 0.1, 0.2]
-    assert Outcome(schedule, 1000, "given up", (90, 10)).draws == 100

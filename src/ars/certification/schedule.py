@@ -99,11 +99,6 @@ class Outcome:
     p_lower: float = 0.0
 
     @property
-    def draws(self) -> int:
-        """How many draws were made."""
-        return sum(self.counts)
-
-    @property
     def stopped_by_data(self) -> bool:
         """Whether the votes must never be bounded again."""
         return stopped_by_data(self.schedule.mode, self.ended)

@@ -44,11 +44,9 @@ def save_stages(
     return path
 
 
-def average_masks(
-    model: SmoothedClassifier, image: Float[Tensor, "c h w"], *, seed: int, draws: int = MASK_DRAWS
-) -> list[Float[Tensor, "h w"]]:
+def average_masks(model: SmoothedClassifier, image: Float[Tensor, "c h w"], *, seed: int) -> list[Float[Tensor, "h w"]]:
     """The mask of every masked step, averaged over draws and channels; none where the model has no mask."""
-    batch = image.expand(draws, *image.shape)
+    batch = image.expand(MASK_DRAWS, *image.shape)
     releases, _ = model.stages(batch, torch.Generator(image.device).manual_seed(seed))
     weights = [release.weight for release in releases if release.weight.shape[-2:] == image.shape[-2:]]
     return [weight.float().mean(dim=(0, 1)).cpu() for weight in weights]

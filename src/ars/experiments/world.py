@@ -98,9 +98,9 @@ def _number(variables: Mapping[str, str], name: str) -> int:
         raise WorldError(f"{name} must be a whole number, got {variables[name]!r}") from None
 
 
-def one_process(command: str, variables: Mapping[str, str] = os.environ) -> None:
+def one_process(command: str) -> None:
     """Refuse to be one of several processes that would all do the same work."""
-    world = read_world(variables)
+    world = read_world()
     if world.size > 1:
         raise WorldError(
             f"{command} is one process, not {world.name}; start it once, or set RANK=0 WORLD_SIZE=1 for each of them"

@@ -21,10 +21,6 @@ class Tiling:
     resident: int  # programs a multiprocessor
     registers: int | None = None  # the most a thread may take; fewer let more programs in
 
-    def fits(self, height: int, width: int) -> bool:
-        """Whether patches of this size tile the map."""
-        return height % self.tall == 0 and width % self.wide == 0
-
 
 @dataclass(frozen=True)
 class ConvTile:

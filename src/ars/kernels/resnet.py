@@ -65,13 +65,13 @@ class Shrink(nn.Module):
 class FusedResNet(nn.Module):
     """A frozen CIFAR ResNet in one dtype, for images whose sides are multiples of 4."""
 
-    def __init__(self, network: CifarResNet, dtype: torch.dtype, tilings: Sequence[Tiling] = TILINGS) -> None:
+    def __init__(self, network: CifarResNet, dtype: torch.dtype) -> None:
         super().__init__()
         folded = fold(network)
         assert isinstance(folded, CifarResNet)
         self.stem = Conv(folded.conv1, dtype, slope=0.0, tile=tile_for(folded.conv1))
-        layers: list[nn.Module] = [Stage(list(folded.layer1), dtype, tilings[0])]
-        for layer, tiling in zip((folded.layer2, folded.layer3), tilings[1:], strict=True):
+        layers: list[nn.Module] = [Stage(list(folded.layer1), dtype, TILINGS[0])]
+        for layer, tiling in zip((folded.layer2, folded.layer3), TILINGS[1:], strict=True):
             first, *rest = layer
             assert isinstance(first, BasicBlock)
             layers += [Shrink(first, dtype), *([Stage(rest, dtype, tiling)] if rest else [])]
@@ -84,10 +84,3 @@ class FusedResNet(nn.Module):
         with torch.autocast(x.device.type, enabled=False):
             logits: Tensor = self.fc(x.mean(dim=(1, 2), dtype=torch.float32))
         return logits
-
-
-def reference_stage(x: Float[Tensor, "b c h w"], convs: Sequence[tuple[Tensor, Tensor]]) -> Float[Tensor, "b c h w"]:
-    """What a stage computes, by torch."""
-    for (w1, b1), (w2, b2) in zip(convs[::2], convs[1::2], strict=True):
-        x = F.relu(x + F.conv2d(F.relu(F.conv2d(x, w1, b1, padding=1)), w2, b2, padding=1))
-    return x

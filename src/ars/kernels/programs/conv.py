@@ -118,13 +118,13 @@ def run_conv(
     weights: Filter,
     tile: ConvTile,
     *,
-    channels: int | None = None,
-    second: Tensor | None = None,
-    residual: Tensor | None = None,
-    up: int = 1,
-    stride: int = 1,
-    kernel: int = 3,
-    zero_padded: bool = False,
+    channels: int,
+    second: Tensor | None,
+    residual: Tensor | None,
+    up: int,
+    stride: int,
+    kernel: int,
+    zero_padded: bool,
 ) -> Tensor:
     """One convolution of contiguous NHWC maps: first [b, h / up, w / up, c], second and result [b, h, w, c'].
 
@@ -133,7 +133,6 @@ def run_conv(
     """
     images, height, width, pitch = first.shape
     height, width, outputs = height * up, width * up, len(weights.bias)
-    channels = pitch if channels is None else channels
     shape = (images, height // stride, width // stride)
     if weights.head is None:
         out = torch.empty((*shape, outputs), dtype=first.dtype, device=first.device)

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from ars.report.archive.by_size import Trend
 from ars.report.curves import accuracy_curves, largest_radius
-from ars.report.measures import unit_scale
 from ars.report.table import Block
 
 WIDTH, HEIGHT = 400, 280
@@ -40,8 +39,8 @@ class Chart:
 
 
 def curve_chart(block: Block) -> Chart:
-    """Certified accuracy against the radius."""
-    scale, limit = unit_scale(block.norm), largest_radius([block])
+    """Certified accuracy against the radius; archived cells are certified for Linf."""
+    limit = largest_radius([block])
     radii = np.linspace(0, limit, STEPS + 1)
     x = np.round(np.linspace(LEFT, RIGHT, STEPS + 1)).astype(int)
     series = []
@@ -52,8 +51,7 @@ def curve_chart(block: Block) -> Chart:
         band = _band(x, _heights(mean - spread), _heights(mean + spread)) if len(curves) > 1 else ""
         line = f"M{x[0]} {_heights(mean)[0]}{_steps(x, _heights(mean))}"
         series.append(Series(row.group.method, row.group.label, line, band))
-    unit = "in 1/255 of the pixel range" if block.norm == "linf" else "pixel range 1"
-    return Chart(tuple(series), _x_ticks(limit * scale), _percent_ticks(), f"radius ({unit})")
+    return Chart(tuple(series), _x_ticks(limit * 255), _percent_ticks(), "radius (in 1/255 of the pixel range)")
 
 
 def trend_chart(trends: Sequence[Trend]) -> Chart:

@@ -22,7 +22,7 @@ from ars.report.archive.notes import BACKGROUNDS, ONE_COUNT
 from ars.report.archive.settings import how_certified, published_settings, published_text, setting_of
 from ars.report.archive.sheet import DASH, Sheet, percent, radius_255, scaled
 from ars.report.groups import method_name, method_rank
-from ars.report.measures import standard_error, unit_name
+from ars.report.measures import standard_error
 from ars.report.table import BOUND_NAMES, Block
 
 
@@ -89,17 +89,14 @@ def choices(views: Sequence[View]) -> list[tuple[str, str, list[tuple[str, str]]
 
 def headers(block: Block, *, paper: bool) -> list[str]:
     """The column names of a view's table, with the paper's numbers or without."""
-    unit = unit_name(block.norm)
-    certified = [f"≥ {radius_name(radius)}{unit}" for radius in block.radii]
-    average = "average radius" + (f" ({unit})" if unit else "")
+    certified = [f"≥ {radius_name(radius)}/255" for radius in block.radii]
     costs = ["vote, all test images", "s / image", "training min"]
-    return ["standard", *(["paper"] if paper else []), *certified, average, "abstained", *costs]
+    return ["standard", *(["paper"] if paper else []), *certified, "average radius (/255)", "abstained", *costs]
 
 
 def cells(entry: Entry, block: Block, *, paper: bool) -> list[str]:
     """The texts of an entry's row; a dash for what is not there."""
-    scale = 255 if block.norm == "linf" else 1
-    certified = [percent(entry.certified(block.bound, radius / scale)) for radius in (0.0, *block.radii)]
+    certified = [percent(entry.certified(block.bound, radius / 255)) for radius in (0.0, *block.radii)]
     average = radius_255(entry.average_radius(block.bound))
     abstained = percent(entry.abstentions(block.bound))
     costs = (scaled(entry.draw_seconds(), decimals=2), scaled(entry.train_minutes))
