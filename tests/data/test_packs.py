@@ -4,6 +4,7 @@ import sys
 import pytest
 import torch
 
+from ars.certification.writing import WriteError
 from ars.data.errors import DataError
 from ars.data.packs import checksum_path, read_pack, sha256_of, write_pack
 
@@ -76,3 +77,17 @@ def test_a_failed_write_leaves_the_old_pack(path):
     assert path.read_bytes() == before
     assert len(list(path.parent.iterdir())) == 2
     read_pack(path)
+
+
+def test_a_full_disk_is_one_sentence_and_leaves_the_old_pack(path, monkeypatch):
+    before = path.read_bytes()
+
+    def full(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(WriteError, match="No space left on device") as caught:
+        write_pack(path, {"train": torch.zeros(1, 3, 2, 2, dtype=torch.uint8)}, {})
+    assert str(caught.value).count("cannot write") == 1
+    assert path.read_bytes() == before
+    assert len(list(path.parent.iterdir())) == 2

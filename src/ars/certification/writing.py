@@ -37,6 +37,8 @@ def whole(path: Path) -> Iterator[Path]:
         finally:
             with suppress(OSError):
                 temporary.unlink(missing_ok=True)
+    except WriteError:  # of another file, that the block wrote
+        raise
     except OSError as error:
         raise WriteError(
             f"cannot write {path}: {error.strerror or error}; all that was written before is kept, so make room or "

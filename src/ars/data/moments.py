@@ -2,13 +2,14 @@
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 import torch
 from jaxtyping import Float64, Int64, UInt8
 from torch import Tensor
 
+from ars.certification.writing import write_whole
 from ars.data.errors import DataError
 from ars.data.locations import cache_to_write, cached
 
@@ -43,11 +44,6 @@ def kept_moments(identity: str, batches: Callable[[], Iterable[UInt8[Tensor, "_ 
         except (ValueError, KeyError, TypeError):
             pass  # a damaged cache is computed again
     mean, std = byte_moments(batches())
-    try:
-        path = cache_to_write() / name
-        temporary = path.with_name(f"{name}.{os.getpid()}.part")
-        temporary.write_text(json.dumps({"mean": mean, "std": std, "of": identity}), encoding="utf-8")
-        temporary.replace(path)
-    except (OSError, DataError):
-        pass  # nowhere to keep them: they are computed again next time
+    with suppress(OSError, DataError):  # nowhere to keep them: they are computed again next time
+        write_whole(cache_to_write() / name, json.dumps({"mean": mean, "std": std, "of": identity}))
     return mean, std

@@ -6,7 +6,6 @@ inputs. A pack's bytes depend on its tensors and its description alone.
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from ars.certification.writing import whole
 from ars.data.errors import DataError
 
 SUFFIX = ".safetensors"
@@ -33,20 +33,13 @@ class Pack:
 
 def write_pack(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> Pack:
     """Write a pack and its .sha256 (as sha256sum does) through temporary files; what is there is whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
+    # the checksum is there first: without its pack it counts for nothing
+    with whole(path) as pack, whole(checksum_path(path)) as beside:
         # One key: the order of several would differ from process to process, and the file's digest with it.
-        save_file(dict(tensors), temporary, metadata={"about": json.dumps(about, sort_keys=True)})
-        digest = sha256_of(temporary)
-        beside = checksum_path(path)
-        part = beside.with_name(f"{beside.name}.{os.getpid()}.part")
-        part.write_text(f"{digest}  {path.name}\n", encoding="ascii")
-        temporary.chmod(part.stat().st_mode)  # safetensors writes for the user alone; a data folder is often shared
-        part.replace(beside)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+        save_file(dict(tensors), pack, metadata={"about": json.dumps(about, sort_keys=True)})
+        digest = sha256_of(pack)
+        beside.write_text(f"{digest}  {path.name}\n", encoding="ascii")
+        pack.chmod(beside.stat().st_mode)  # safetensors writes for the user alone; a data folder is often shared
     return Pack(dict(tensors), dict(about), digest)
 
 

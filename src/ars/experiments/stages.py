@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from ars.certification.shards import Layout
+from ars.certification.writing import whole
 from ars.experiments.beginning import records_folder
 from ars.experiments.files import STAGES
 from ars.experiments.given import Source
@@ -37,10 +38,8 @@ def save_stages(
     x, labels = (part.to(device) for part in benchmark.examples("test", indices))
     arrays = {"index": np.array(indices), "truth": labels.cpu().numpy(), **take_apart(model, x, seed=settings.seed)}
     path = records_folder(folder, name) / STAGES
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(".part.npz")
-    np.savez_compressed(temporary, allow_pickle=False, **arrays)
-    temporary.replace(path)
+    with whole(path) as temporary, temporary.open("wb") as file:  # to a path, numpy would add .npz
+        np.savez_compressed(file, allow_pickle=False, **arrays)
     return path
 
 

@@ -1,10 +1,10 @@
 """The report: from run folders to a folder of files."""
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ars.certification.writing import write_whole
 from ars.report.curves import draw_curves
 from ars.report.groups import make_sections
 from ars.report.page import Pipeline, make_page
@@ -53,14 +53,5 @@ def _make_pipeline(run: Run) -> Pipeline:
 def write_all(out: Path, contents: Mapping[str, bytes]) -> tuple[Path, ...]:
     """Write files by their path below out, each as a whole."""
     for name, content in contents.items():
-        (out / name).parent.mkdir(parents=True, exist_ok=True)
-        _write_whole(out / name, content)
+        write_whole(out / name, content)
     return tuple(out / name for name in contents)
-
-
-def _write_whole(path: Path, content: bytes) -> None:
-    """Either the old file or the whole new one is there, whenever the process is killed."""
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".writing-") as folder:
-        fresh = Path(folder) / path.name
-        fresh.write_bytes(content)
-        fresh.replace(path)
