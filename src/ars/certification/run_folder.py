@@ -1,4 +1,14 @@
-"""What is in a run folder; all that write or read one take it from here."""
+"""What is in a run folder and in results that are packed from one; all that write or read them take it from here."""
+
+RECIPE, BENCHMARK, ENVIRONMENT = "recipe.yaml", "benchmark.json", "environment.json"
+CHECKPOINT, MODEL = "checkpoint.safetensors", "model.safetensors"
+LOG, TIMING = "train.jsonl", "timing.json"
+START = "start"  # the folder of the training that a classifier begins with
+CERTIFY = "certify"  # the folder of its certifications, a folder each
+STAGES, PIPELINE = "stages.npz", "pipeline.svg"
+PACKED = "records.jsonl.gz"  # of a certification that was packed, all of its records
+VOTE, BEGUN_VOTE, MASKS = "vote.json", "vote-begun.json", "masks.npz"
+SWEEP = "sweep.yaml"  # packed beside the cells of a sweep
 
 NOT_OF_WEIGHTS = ("data.workers", "train.checkpoint_minutes", "train.pictures_every")
 """Keys of its recipe's training and data that change no weight."""

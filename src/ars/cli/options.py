@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from ars.certification.bounds import BOUNDS
+from ars.certification.run_folder import RECIPE
 from ars.certification.schedule import MODES
 from ars.experiments.beginning import begun_settings
 from ars.experiments.recipe import CertifySettings, read_recipe
@@ -111,9 +112,9 @@ def settings_of(folder: Path, name: str = "test", *, trained: bool = True) -> Ce
 
 def recipe_of(folder: Path) -> CertifySettings:
     """The certification settings of a run's recipe."""
-    path = folder / "recipe.yaml"
+    path = folder / RECIPE
     if not path.is_file():
-        raise ValueError(f"{folder} is not a run folder: it has no recipe.yaml; make one with ars train")
+        raise ValueError(f"{folder} is not a run folder: it has no {RECIPE}; make one with ars train")
     imported = imported_model(path)
     if imported is not None:
         raise ValueError(f"{folder} belongs to a model that was not trained here; give --model {imported} again")

@@ -5,6 +5,7 @@ import sys
 import traceback
 from pathlib import Path
 
+from ars.certification.run_folder import MODEL
 from ars.certification.shards import SHARD_SIZE
 from ars.cli.certify import certify_with_progress
 from ars.cli.interrupt import terminable
@@ -14,7 +15,6 @@ from ars.cli.train import train_with_progress
 from ars.cli.vote import sentence, vote_with_progress
 from ars.experiments.alone import alone_in
 from ars.experiments.budget import Budget
-from ars.experiments.files import MODEL
 from ars.experiments.sweep import Cell, Sweep, read_sweep
 from ars.experiments.sweep_plan import Plan, Row, make_plan
 from ars.experiments.sweep_state import NAME, cell_settings, what_is_left

@@ -5,10 +5,10 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from ars.certification.run_folder import CHECKPOINT, MODEL
 from ars.cli.interrupt import stoppable
 from ars.cli.options import Override, Subparsers, add_command, add_device
 from ars.cli.training_view import describe_epoch, training_view
-from ars.experiments.files import CHECKPOINT, MODEL
 from ars.experiments.recipe import Recipe, read_recipe, recipe_keys, recipe_parser, source_sigma
 from ars.experiments.starting import start_of
 from ars.experiments.world import read_team

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ars.certification.records import RecordError
+from ars.certification.run_folder import CERTIFY
 from ars.certification.shards import SETTINGS, SHARD_SIZE, Layout, Manifest, read_manifest
 from ars.experiments.recipe import CertifySettings
 
@@ -16,7 +17,7 @@ def records_folder(run: Path, name: str) -> Path:
     """Where the records of one certification of a run lie."""
     if name in ("", "..") or Path(name).name != name:
         raise ValueError(f"--name must be a plain folder name, got {name!r}")
-    return run / "certify" / name
+    return run / CERTIFY / name
 
 
 def make_manifest(settings: CertifySettings, *, model: str, shard_size: int | None, begun: Manifest | None) -> Manifest:

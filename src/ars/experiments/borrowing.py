@@ -6,7 +6,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from ars.experiments.files import CHECKPOINT, MODEL
+from ars.certification.run_folder import CHECKPOINT, MODEL
 from ars.experiments.recipe import Recipe, RecipeError
 from ars.experiments.weights import rounded
 from ars.smoothing import SmoothedClassifier

@@ -9,8 +9,8 @@ from pathlib import Path
 import torch
 
 from ars import __version__
+from ars.certification.run_folder import ENVIRONMENT
 from ars.certification.writing import write_whole
-from ars.experiments.files import ENVIRONMENT
 
 
 def write_environment(folder: Path, device: torch.device) -> None:

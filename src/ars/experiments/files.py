@@ -1,8 +1,5 @@
-"""The names of a run folder's files."""
+"""Names of a run folder's files; ars.certification.run_folder has them all."""
 
-RECIPE, MODEL, TIMING = "recipe.yaml", "model.safetensors", "timing.json"
-CHECKPOINT = "checkpoint.safetensors"
-BENCHMARK, ENVIRONMENT, LOG = "benchmark.json", "environment.json", "train.jsonl"
-STAGES, PIPELINE = "stages.npz", "pipeline.svg"
-VOTE, BEGUN_VOTE, MASKS = "vote.json", "vote-begun.json", "masks.npz"
-START = "start"  # the folder of the training that a classifier begins with
+from ars.certification.run_folder import ENVIRONMENT, RECIPE
+
+__all__ = ["ENVIRONMENT", "RECIPE"]

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from ars.certification.run_folder import MASKS, PIPELINE
 from ars.certification.shards import Layout
 from ars.certification.writing import write_whole
-from ars.experiments.files import MASKS, PIPELINE
 from ars.experiments.recipe import CertifySettings
 from ars.experiments.run import load_run
 from ars.experiments.stages import save_stages

@@ -9,10 +9,23 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
+from ars.certification.run_folder import (
+    BENCHMARK,
+    CERTIFY,
+    ENVIRONMENT,
+    LOG,
+    MASKS,
+    MODEL,
+    PACKED,
+    RECIPE,
+    STAGES,
+    SWEEP,
+    TIMING,
+    VOTE,
+)
 from ars.certification.shards import SETTINGS, merge
 from ars.certification.writing import write_whole
 from ars.experiments.beginning import records_folder
-from ars.experiments.files import BENCHMARK, ENVIRONMENT, LOG, MASKS, MODEL, RECIPE, STAGES, TIMING, VOTE
 from ars.experiments.recipe import MASKED, Recipe, read_recipe
 from ars.experiments.sweep import Cell, Sweep
 from ars.experiments.sweep_plan import make_plan
@@ -20,7 +33,6 @@ from ars.experiments.sweep_state import NAME
 from ars.experiments.tally import read_tally
 from ars.experiments.timing import train_seconds
 
-RECORDS = "records.jsonl.gz"
 MAY_BE_SHOWN = ("digits",)
 """Kinds of data whose images may lie in a repository."""
 
@@ -40,7 +52,7 @@ def pack_sweep(
         else:
             report(row.cell, f"left out: {row.problem or row.left}")
     if packed:
-        write_whole(results / sweep.name / "sweep.yaml", sweep.path.read_bytes())
+        write_whole(results / sweep.name / SWEEP, sweep.path.read_bytes())
     return packed
 
 
@@ -55,14 +67,14 @@ def pack_cell(cell: Cell, run: Path, target: Path) -> int:
     certify = replace(cell.recipe.certify, examples=len(records))
     content[RECIPE] = portable(replace(cell.recipe, classifier=begun.classifier, certify=certify)).to_yaml()
     lines = "".join(record.to_json() + "\n" for record in records)
-    content[f"certify/{NAME}/{SETTINGS}"] = (records_folder(run, NAME) / SETTINGS).read_bytes()
-    content[f"certify/{NAME}/{RECORDS}"] = gzip.compress(lines.encode(), mtime=0)
+    content[f"{CERTIFY}/{NAME}/{SETTINGS}"] = (records_folder(run, NAME) / SETTINGS).read_bytes()
+    content[f"{CERTIFY}/{NAME}/{PACKED}"] = gzip.compress(lines.encode(), mtime=0)
     began = records_folder(run, NAME) / ENVIRONMENT
     if began.exists():  # an earlier version did not write it
-        content[f"certify/{NAME}/{ENVIRONMENT}"] = began.read_bytes()
+        content[f"{CERTIFY}/{NAME}/{ENVIRONMENT}"] = began.read_bytes()
     stages = records_folder(run, NAME) / STAGES
     if cell.keep_weights and cell.recipe.data.kind in MAY_BE_SHOWN and stages.exists():
-        content[f"certify/{NAME}/{STAGES}"] = stages.read_bytes()
+        content[f"{CERTIFY}/{NAME}/{STAGES}"] = stages.read_bytes()
     timing = {"certify_seconds": round(sum(record.seconds for record in records), 1)}
     if (seconds := train_seconds(run)) is not None:
         timing["train_seconds"] = seconds
@@ -77,7 +89,7 @@ def pack_cell(cell: Cell, run: Path, target: Path) -> int:
         content[MODEL] = packed_weights(run / MODEL)
     for name, data in content.items():
         write_whole(target / name, data)
-    others = {f"certify/{NAME}/{name}" for name in (STAGES, ENVIRONMENT)}
+    others = {f"{CERTIFY}/{NAME}/{name}" for name in (STAGES, ENVIRONMENT)}
     for name in {LOG, MASKS, MODEL, VOTE, *others} - content.keys():  # of an earlier packing
         (target / name).unlink(missing_ok=True)
     return sum((target / name).stat().st_size for name in content)

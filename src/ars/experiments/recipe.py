@@ -12,10 +12,9 @@ from typing import Any, Literal, cast, get_args
 import yaml
 
 from ars.certification.bounds import Bound, check_alpha
-from ars.certification.run_folder import NOT_OF_WEIGHTS
+from ars.certification.run_folder import NOT_OF_WEIGHTS, RECIPE
 from ars.certification.schedule import Mode, Schedule
 from ars.data.settings import Data
-from ars.experiments.files import RECIPE
 from ars.theory import Norm
 from ars.training.settings import TrainSettings
 

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import torch
 
+from ars.certification.run_folder import BENCHMARK, CHECKPOINT, MODEL, RECIPE, START
 from ars.certification.writing import remove_stale, write_whole
 from ars.data.benchmark import Benchmark
 from ars.experiments.borrowing import load_classifier, pinned, take_start
 from ars.experiments.build import build_benchmark, build_model
 from ars.experiments.device import choose_precision
 from ars.experiments.environment import write_environment
-from ars.experiments.files import BENCHMARK, MODEL, RECIPE, START
 from ars.experiments.importing import check_fit
 from ars.experiments.pictures import draw_epoch
 from ars.experiments.recipe import Recipe, RecipeError, read_recipe
@@ -29,7 +29,7 @@ from ars.methods.adaptive import settled
 from ars.smoothing import SmoothedClassifier
 from ars.training.checkpoint import load_model, load_tensors, save_tensors
 from ars.training.freezing import freeze_classifier
-from ars.training.loop import CHECKPOINT, Trainer
+from ars.training.loop import Trainer
 from ars.training.progress import Progress, Standing
 from ars.training.ranks import Ranks
 

@@ -10,10 +10,10 @@ from PIL import Image
 from torch import Tensor
 from torch.nn.functional import interpolate
 
+from ars.certification.run_folder import STAGES
 from ars.certification.shards import Layout
 from ars.certification.writing import whole
 from ars.experiments.beginning import records_folder
-from ars.experiments.files import STAGES
 from ars.experiments.given import Source
 from ars.experiments.recipe import CertifySettings
 from ars.experiments.run import load_run

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ars.experiments.files import RECIPE
+from ars.certification.run_folder import RECIPE
 from ars.experiments.recipe import Mask, Recipe, RecipeError, read_recipe
 from ars.experiments.sweep import cell_name
 from ars.training.settings import TrainSettings

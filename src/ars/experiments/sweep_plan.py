@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ars.experiments.files import CHECKPOINT, MODEL
+from ars.certification.run_folder import CHECKPOINT, MODEL
 from ars.experiments.recipe import Recipe
 from ars.experiments.starting import begun_as_start, cell_folder, in_epochs_of, start_folder, starts_of
 from ars.experiments.sweep import Cell, Sweep

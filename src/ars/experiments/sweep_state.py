@@ -5,9 +5,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ars.certification.records import RecordError
+from ars.certification.run_folder import CHECKPOINT, LOG, MASKS, MODEL, RECIPE, VOTE
 from ars.certification.shards import IncompleteError, merge, read_manifest
 from ars.experiments.beginning import begun_settings, records_folder
-from ars.experiments.files import CHECKPOINT, LOG, MASKS, MODEL, RECIPE, VOTE
 from ars.experiments.recipe import MASKED, CertifySettings, Recipe, RecipeError, read_recipe
 from ars.experiments.sweep import Cell
 from ars.experiments.tally import read_tally

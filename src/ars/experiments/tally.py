@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from ars.certification.run_folder import BEGUN_VOTE, VOTE
 from ars.certification.writing import write_whole
-from ars.experiments.files import BEGUN_VOTE, VOTE
 from ars.report.measures import standard_error
 
 

@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
+from ars.certification.run_folder import TIMING
 from ars.certification.writing import write_whole
-from ars.experiments.files import TIMING
 
 
 def write_train_seconds(folder: Path, seconds: float) -> None:

@@ -5,9 +5,8 @@ import zlib
 from pathlib import Path
 
 from ars.certification.records import Record, RecordError
+from ars.certification.run_folder import PACKED
 from ars.certification.shards import Merged, merge, name_images, read_manifest
-
-PACKED = "records.jsonl.gz"
 
 
 def read_certification(folder: Path, *, partial: bool = False) -> Merged:

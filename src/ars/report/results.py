@@ -11,6 +11,7 @@ import yaml
 from ars.certification.bounds import BOUNDS, Bound
 from ars.certification.certificate import Certificate
 from ars.certification.records import Record, RecordError
+from ars.certification.run_folder import BENCHMARK, CERTIFY, ENVIRONMENT, RECIPE, STAGES
 from ars.certification.schedule import Schedule
 from ars.certification.shards import Merged
 from ars.report.errors import ReportError
@@ -93,11 +94,11 @@ def _distinct_names(paths: Sequence[Path]) -> list[str]:
 
 
 def _load_run(path: Path, run_name: str, *, certification: str, partial: bool) -> Run:
-    folder = path / "certify" / certification
+    folder = path / CERTIFY / certification
     if not path.is_dir():
         raise ReportError(f"{path} is not a run folder")
-    recipe = read_mapping(path / "recipe.yaml", yaml.safe_load)
-    benchmark = read_mapping(path / "benchmark.json", json.loads)
+    recipe = read_mapping(path / RECIPE, yaml.safe_load)
+    benchmark = read_mapping(path / BENCHMARK, json.loads)
     method = str(recipe.get("method"))
     merged = _load_records(folder, method, partial=partial)
     records = merged.records
@@ -117,8 +118,8 @@ def _load_run(path: Path, run_name: str, *, certification: str, partial: bool) -
             settings=_settings(records[0], method),
             records=records,
             missing=len(merged.missing),
-            stages=folder / "stages.npz" if (folder / "stages.npz").exists() else None,
-            environment=_load_environment(path / "environment.json"),
+            stages=folder / STAGES if (folder / STAGES).exists() else None,
+            environment=_load_environment(path / ENVIRONMENT),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise ReportError(f"recipe.yaml or benchmark.json of {path} lacks or garbles a field: {error!r}") from error

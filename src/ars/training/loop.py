@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ars.certification.run_folder import CHECKPOINT, LOG
 from ars.certification.sampling import Precision, autocast
 from ars.data.benchmark import Benchmark, Labelled
 from ars.smoothing import SmoothedClassifier
@@ -44,7 +45,6 @@ from ars.training.speed import fastest
 from ars.training.stepping import WARM_UP
 from ars.training.tally import NEVER, Tally
 
-CHECKPOINT, LOG = "checkpoint.safetensors", "train.jsonl"
 VALIDATION_IMAGES = 1000
 
 

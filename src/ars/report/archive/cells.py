@@ -8,15 +8,13 @@ from typing import Any
 
 import yaml
 
+from ars.certification.run_folder import BENCHMARK, CERTIFY, ENVIRONMENT, MASKS, PACKED, RECIPE, SWEEP, TIMING, VOTE
+from ars.certification.shards import SETTINGS
 from ars.report.errors import ReportError
-from ars.report.packed import PACKED
 from ars.report.results import Run, load_runs, read_mapping
 
 MAIN = "test"
 """The certification that the tables report, certify/test; others are further subsets of the test images."""
-
-SWEEP_FILE = "sweep.yaml"
-"""The sweep file, packed beside its cells."""
 
 LABEL = re.compile(r"-seed\d+-(.+)$")
 """What a cell's name ends with where its sweep file has several groups of the same methods."""
@@ -74,7 +72,7 @@ class Cell:
     @property
     def recipe(self) -> str:
         """Its recipe's path from results/ on."""
-        return f"{self.name}/recipe.yaml"
+        return f"{self.name}/{RECIPE}"
 
     @property
     def benchmark(self) -> str:
@@ -89,37 +87,37 @@ class Cell:
     @property
     def masks(self) -> Path | None:
         """The file with its masks, where it has one."""
-        path = self.path / "masks.npz"
+        path = self.path / MASKS
         return path if path.exists() else None
 
     @property
     def sources(self) -> tuple[Path, ...]:
         """The files that its numbers come from."""
-        fixed = ("recipe.yaml", "benchmark.json", "environment.json", "timing.json", "vote.json")
-        of_runs = ("settings.json", "environment.json", PACKED)
-        parts = (self.path / "certify" / name / file for name in self.runs for file in of_runs)
-        every = (*(self.path / name for name in fixed), *parts, self.path.parent / SWEEP_FILE)
+        fixed = (RECIPE, BENCHMARK, ENVIRONMENT, TIMING, VOTE)
+        of_runs = (SETTINGS, ENVIRONMENT, PACKED)
+        parts = (self.path / CERTIFY / name / file for name in self.runs for file in of_runs)
+        every = (*(self.path / name for name in fixed), *parts, self.path.parent / SWEEP)
         return tuple(path for path in every if path.exists())
 
 
 def load_cells(root: Path) -> list[Cell]:
     """Every cell of every sweep that has begun; refuses a folder without any."""
-    begun = sorted(path.parent for path in root.glob("*/*/recipe.yaml") if (path.parent / "benchmark.json").exists())
+    begun = sorted(path.parent for path in root.glob(f"*/*/{RECIPE}") if (path.parent / BENCHMARK).exists())
     if not begun:
         raise ReportError(f"{root} holds no results yet; pack a sweep first: ars pack SWEEP --runs RUNS --out {root}")
     return [_load_cell(path) for path in begun]
 
 
 def _load_cell(path: Path) -> Cell:
-    recipe = read_mapping(path / "recipe.yaml", yaml.safe_load)
-    named = path.parent / SWEEP_FILE
+    recipe = read_mapping(path / RECIPE, yaml.safe_load)
+    named = path.parent / SWEEP
     sweep = read_mapping(named, yaml.safe_load) if named.exists() else {}
     labels = LABEL.findall(path.name)
-    benchmark = read_mapping(path / "benchmark.json", json.loads)
-    timing, environment = (_optional(path / name) or {} for name in ("timing.json", "environment.json"))
-    vote = _optional(path / "vote.json")
-    names = sorted(file.parent.name for file in path.glob(f"certify/*/{PACKED}"))
-    if MAIN not in names and any(path.glob(f"certify/{MAIN}/*.jsonl")):
+    benchmark = read_mapping(path / BENCHMARK, json.loads)
+    timing, environment = (_optional(path / name) or {} for name in (TIMING, ENVIRONMENT))
+    vote = _optional(path / VOTE)
+    names = sorted(file.parent.name for file in path.glob(f"{CERTIFY}/*/{PACKED}"))
+    if MAIN not in names and any(path.glob(f"{CERTIFY}/{MAIN}/*.jsonl")):
         raise ReportError(f"{path} is a run that is not packed; make results of it with ars pack")
     try:
         return Cell(
@@ -137,7 +135,7 @@ def _load_cell(path: Path) -> Cell:
             vote=None if vote is None else _vote(vote),
             seconds={str(name): float(value) for name, value in timing.items() if value is not None},
             environment={str(name): str(value) for name, value in environment.items()},
-            certified_with=_optional(path / "certify" / MAIN / "environment.json") or {},
+            certified_with=_optional(path / CERTIFY / MAIN / ENVIRONMENT) or {},
         )
     except (KeyError, TypeError, ValueError, IndexError) as error:
         if isinstance(error, ReportError):

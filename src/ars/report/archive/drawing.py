@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
+from ars.certification.run_folder import MASKS, RECIPE
 from ars.report.archive.by_size import draw_by_size
 from ars.report.archive.cells import MAIN
 from ars.report.archive.entries import Entry, View
@@ -58,7 +59,7 @@ def _across_sizes(views: tuple[View, ...]) -> Iterator[Drawn]:
         yield Drawn(f"accuracy-by-k-{name}", draw_by_size(entries).svg, sources)
     cells = [cell for view in views if (cell := view.masked)]
     if cells:
-        sources = tuple(path for cell in cells for path in (cell.path / "masks.npz", cell.path / "recipe.yaml"))
+        sources = tuple(path for cell in cells for path in (cell.path / MASKS, cell.path / RECIPE))
         yield Drawn(f"masks-{name}", draw_masks([load_masks(cell) for cell in cells]).svg, sources)
 
 

@@ -8,6 +8,7 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
+from ars.certification.run_folder import MASKS
 from ars.report.archive.cells import Cell
 from ars.report.errors import ReportError
 from ars.report.figures import INK, MUTED, Picture, style
@@ -34,7 +35,7 @@ class Masks:
 
 def load_masks(cell: Cell) -> Masks:
     """Read masks.npz of a cell that has one."""
-    path = cell.path / "masks.npz"
+    path = cell.path / MASKS
     try:
         with np.load(path, allow_pickle=False) as arrays:
             masks, indices = arrays["masks"], arrays["indices"].astype(np.int64)

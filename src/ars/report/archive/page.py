@@ -11,6 +11,7 @@ import numpy as np
 from jinja2 import Environment, StrictUndefined
 from numpy.typing import NDArray
 
+from ars.certification.run_folder import RECIPE
 from ars.certification.schedule import radius_name
 from ars.report.archive import charts
 from ars.report.archive.by_size import make_trends
@@ -70,7 +71,7 @@ def make_results_page(views: Sequence[View], sheets: Sequence[Sheet], figures: S
         bounds=list(dict.fromkeys(block.bound for view in views for block in view.blocks)) or ["cohen"],
         backgrounds=BACKGROUNDS.replace("**", "") if _on_backgrounds(views) else "",
         beside_paper=any(_published(view) for view in views), style=_read("page.css"), script=_read("page.js"),
-        recipes=[(cell, (cell.path / "recipe.yaml").read_text(encoding="utf-8")) for cell in _every(views)],
+        recipes=[(cell, (cell.path / RECIPE).read_text(encoding="utf-8")) for cell in _every(views)],
         one_count=ONE_COUNT,
     )  # fmt: skip
 
