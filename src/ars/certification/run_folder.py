@@ -5,6 +5,7 @@ CHECKPOINT, MODEL = "checkpoint.safetensors", "model.safetensors"
 LOG, TIMING = "train.jsonl", "timing.json"
 START = "start"  # the folder of the training that a classifier begins with
 CERTIFY = "certify"  # the folder of its certifications, a folder each
+MAIN = "test"  # the certification that is meant where none is named: the one that tables report and sweeps make
 STAGES, PIPELINE = "stages.npz", "pipeline.svg"
 PACKED = "records.jsonl.gz"  # of a certification that was packed, all of its records
 VOTE, BEGUN_VOTE, MASKS = "vote.json", "vote-begun.json", "masks.npz"

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ars.certification.run_folder import MAIN
 from ars.certification.shards import IncompleteError, merge
 from ars.cli.interrupt import stoppable
 from ars.cli.live import live_view
@@ -58,7 +59,7 @@ def add_to(commands: Subparsers) -> None:
     parser.add_argument("folder", type=Path, nargs="?", metavar="RUN", help="a run folder made by ars train")
     parser.add_argument("--examples", type=int, metavar="N", help="how many images; more may be added later")
     parser.add_argument("--every", type=int, metavar="K", help="take each K-th test image")
-    parser.add_argument("--name", default="test", help="the records go to RUN/certify/NAME")
+    parser.add_argument("--name", default=MAIN, help="the records go to RUN/certify/NAME")
     parser.add_argument("--stages", type=int, default=0, metavar="N", help="save the pipeline's stages for N images")
     parser.add_argument("--shard-size", type=int, metavar="N", help="images a file of records (default: 10)")
     parser.add_argument(
@@ -105,7 +106,7 @@ def certify_with_progress(
     settings: CertifySettings,
     device_name: str,
     *,
-    name: str = "test",
+    name: str = MAIN,
     stages: int = 0,
     shard_size: int | None = None,
     given: "Source | None" = None,

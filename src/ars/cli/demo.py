@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
+from ars.certification.run_folder import MAIN
 from ars.cli.certify import certify_with_progress
 from ars.cli.options import Subparsers, add_command, add_device
 from ars.cli.train import train_with_progress
@@ -62,6 +63,6 @@ def run(options: argparse.Namespace) -> int:
         certify_with_progress(folder, recipe.certify, options.device, stages=STAGES)
         folders.append(folder)
     write_report(folders, options.out / "report")
-    print_table(folders, name="test", as_json=False)
+    print_table(folders, name=MAIN, as_json=False)
     print(f"open {options.out / 'report' / 'index.html'}")
     return 0

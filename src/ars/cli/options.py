@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from ars.certification.bounds import BOUNDS
-from ars.certification.run_folder import RECIPE
+from ars.certification.run_folder import MAIN, RECIPE
 from ars.certification.schedule import MODES
 from ars.experiments.beginning import begun_settings
 from ars.experiments.recipe import CertifySettings, read_recipe
@@ -104,7 +104,7 @@ def radius(text: str) -> float:
     return float(Fraction(text))
 
 
-def settings_of(folder: Path, name: str = "test", *, trained: bool = True) -> CertifySettings:
+def settings_of(folder: Path, name: str = MAIN, *, trained: bool = True) -> CertifySettings:
     """The settings that a certification was begun with, else those of the run's recipe."""
     usual = recipe_of(folder) if trained else CertifySettings()
     return begun_settings(folder, name) or usual

@@ -5,7 +5,7 @@ import sys
 import traceback
 from pathlib import Path
 
-from ars.certification.run_folder import MODEL
+from ars.certification.run_folder import MAIN, MODEL
 from ars.certification.shards import SHARD_SIZE
 from ars.cli.certify import certify_with_progress
 from ars.cli.interrupt import terminable
@@ -17,7 +17,7 @@ from ars.experiments.alone import alone_in
 from ars.experiments.budget import Budget
 from ars.experiments.sweep import Cell, Sweep, read_sweep
 from ars.experiments.sweep_plan import Plan, Row, make_plan
-from ars.experiments.sweep_state import NAME, cell_settings, what_is_left
+from ars.experiments.sweep_state import cell_settings, what_is_left
 from ars.experiments.sweep_times import Times
 from ars.experiments.world import one_process
 
@@ -140,5 +140,5 @@ def make_cell(cell: Cell, folder: Path, device_name: str, budget: Budget, times:
         print(sentence(vote_with_progress(folder, settings, device_name, draws=cell.vote, enough=enough)), flush=True)
     if left.masks:
         device = choose_device(device_name)
-        draw_pipeline_of(folder, settings, name=NAME, device=device)
+        draw_pipeline_of(folder, settings, name=MAIN, device=device)
         save_average_masks(folder, settings, device=device)

@@ -14,6 +14,7 @@ from ars.certification.run_folder import (
     CERTIFY,
     ENVIRONMENT,
     LOG,
+    MAIN,
     MASKS,
     MODEL,
     PACKED,
@@ -29,7 +30,6 @@ from ars.experiments.beginning import records_folder
 from ars.experiments.recipe import MASKED, Recipe, read_recipe
 from ars.experiments.sweep import Cell, Sweep
 from ars.experiments.sweep_plan import make_plan
-from ars.experiments.sweep_state import NAME
 from ars.experiments.tally import read_tally
 from ars.experiments.timing import train_seconds
 
@@ -62,19 +62,19 @@ def pack_cell(cell: Cell, run: Path, target: Path) -> int:
     kept = (BENCHMARK, ENVIRONMENT, *([LOG] if logged else []), *([MASKS] if cell.recipe.method in MASKED else []))
     content: dict[str, str | bytes] = {name: (run / name).read_bytes() for name in kept}
     begun = read_recipe(run / RECIPE)  # it has the digest of a classifier that was trained before
-    records = merge(records_folder(run, NAME)).records
+    records = merge(records_folder(run, MAIN)).records
     # of which there may be more than the sweep asks for
     certify = replace(cell.recipe.certify, examples=len(records))
     content[RECIPE] = portable(replace(cell.recipe, classifier=begun.classifier, certify=certify)).to_yaml()
     lines = "".join(record.to_json() + "\n" for record in records)
-    content[f"{CERTIFY}/{NAME}/{SETTINGS}"] = (records_folder(run, NAME) / SETTINGS).read_bytes()
-    content[f"{CERTIFY}/{NAME}/{PACKED}"] = gzip.compress(lines.encode(), mtime=0)
-    began = records_folder(run, NAME) / ENVIRONMENT
+    content[f"{CERTIFY}/{MAIN}/{SETTINGS}"] = (records_folder(run, MAIN) / SETTINGS).read_bytes()
+    content[f"{CERTIFY}/{MAIN}/{PACKED}"] = gzip.compress(lines.encode(), mtime=0)
+    began = records_folder(run, MAIN) / ENVIRONMENT
     if began.exists():  # an earlier version did not write it
-        content[f"{CERTIFY}/{NAME}/{ENVIRONMENT}"] = began.read_bytes()
-    stages = records_folder(run, NAME) / STAGES
+        content[f"{CERTIFY}/{MAIN}/{ENVIRONMENT}"] = began.read_bytes()
+    stages = records_folder(run, MAIN) / STAGES
     if cell.keep_weights and cell.recipe.data.kind in MAY_BE_SHOWN and stages.exists():
-        content[f"{CERTIFY}/{NAME}/{STAGES}"] = stages.read_bytes()
+        content[f"{CERTIFY}/{MAIN}/{STAGES}"] = stages.read_bytes()
     timing = {"certify_seconds": round(sum(record.seconds for record in records), 1)}
     if (seconds := train_seconds(run)) is not None:
         timing["train_seconds"] = seconds
@@ -89,7 +89,7 @@ def pack_cell(cell: Cell, run: Path, target: Path) -> int:
         content[MODEL] = packed_weights(run / MODEL)
     for name, data in content.items():
         write_whole(target / name, data)
-    others = {f"{CERTIFY}/{NAME}/{name}" for name in (STAGES, ENVIRONMENT)}
+    others = {f"{CERTIFY}/{MAIN}/{name}" for name in (STAGES, ENVIRONMENT)}
     for name in {LOG, MASKS, MODEL, VOTE, *others} - content.keys():  # of an earlier packing
         (target / name).unlink(missing_ok=True)
     return sum((target / name).stat().st_size for name in content)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ars.certification.records import Record
+from ars.certification.run_folder import MAIN
 from ars.certification.shards import read_shard
 from ars.experiments.certifying import Job, prepare
 from ars.experiments.device import choose_device
@@ -28,7 +29,7 @@ def certify_with_ray(
     settings: CertifySettings,
     *,
     device_name: str = "auto",
-    name: str = "test",
+    name: str = MAIN,
     shard_size: int | None = None,
     given: Source | None = None,
     report: Callable[[Progress], None] = lambda progress: None,

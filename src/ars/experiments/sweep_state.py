@@ -5,14 +5,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ars.certification.records import RecordError
-from ars.certification.run_folder import CHECKPOINT, LOG, MASKS, MODEL, RECIPE, VOTE
+from ars.certification.run_folder import CHECKPOINT, LOG, MAIN, MASKS, MODEL, RECIPE, VOTE
 from ars.certification.shards import IncompleteError, merge, read_manifest
 from ars.experiments.beginning import begun_settings, records_folder
 from ars.experiments.recipe import MASKED, CertifySettings, Recipe, RecipeError, read_recipe
 from ars.experiments.sweep import Cell
 from ars.experiments.tally import read_tally
-
-NAME = "test"  # the records of a sweep go to certify/test
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,7 @@ def what_is_left(cell: Cell, folder: Path) -> Left:
     if cell.weights == "bf16" and not rounded and _answered(folder):
         raise RecordError(
             f"{folder} holds answers of weights that were not rounded to bf16, as the sweep asks for; choose another "
-            f"folder with --out, or remove {records_folder(folder, NAME)} and {VOTE}"
+            f"folder with --out, or remove {records_folder(folder, MAIN)} and {VOTE}"
         )
     return Left(
         train=False,
@@ -87,9 +85,9 @@ def cell_settings(cell: Cell, folder: Path) -> CertifySettings:
     """How the cell is certified; where it was begun, in the precision it was begun with, also on another machine."""
     wanted = cell.recipe.certify
     try:
-        begun = begun_settings(folder, NAME)
+        begun = begun_settings(folder, MAIN)
     except RecordError as error:
-        raise RecordError(f"{error}; for a sweep, remove {records_folder(folder, NAME)}") from error
+        raise RecordError(f"{error}; for a sweep, remove {records_folder(folder, MAIN)}") from error
     if begun is None:
         return wanted
     if wanted.precision == "auto":
@@ -97,7 +95,7 @@ def cell_settings(cell: Cell, folder: Path) -> CertifySettings:
     for name, value in asdict(replace(wanted, examples=begun.examples)).items():
         if (have := getattr(begun, name)) != value:
             raise RecordError(
-                f"{records_folder(folder, NAME)} holds records with {name}={have}, the sweep asks for {value}; "
+                f"{records_folder(folder, MAIN)} holds records with {name}={have}, the sweep asks for {value}; "
                 "choose another folder with --out, or remove that one"
             )
     return wanted
@@ -123,7 +121,7 @@ def epochs_done(folder: Path) -> int:
 
 def _missing(folder: Path, settings: CertifySettings) -> int:
     try:
-        done = {record.certificate.index for record in merge(records_folder(folder, NAME), partial=True).records}
+        done = {record.certificate.index for record in merge(records_folder(folder, MAIN), partial=True).records}
     except IncompleteError:
         done = set()
     return sum(index not in done for index in range(0, settings.examples * settings.every, settings.every))
@@ -131,9 +129,9 @@ def _missing(folder: Path, settings: CertifySettings) -> int:
 
 def _answered(folder: Path) -> bool:
     """Whether anything was certified or voted on."""
-    return read_manifest(records_folder(folder, NAME)) is not None or read_tally(folder) is not None
+    return read_manifest(records_folder(folder, MAIN)) is not None or read_tally(folder) is not None
 
 
 def _voted(cell: Cell, folder: Path) -> bool:
-    manifest, tally = read_manifest(records_folder(folder, NAME)), read_tally(folder)
+    manifest, tally = read_manifest(records_folder(folder, MAIN)), read_tally(folder)
     return manifest is not None and tally is not None and (tally.draws, tally.model) == (cell.vote, manifest.model)

@@ -9,12 +9,13 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Literal
 
+from ars.certification.run_folder import MAIN
 from ars.certification.schedule import Schedule
 from ars.certification.shards import merge
 from ars.experiments.beginning import records_folder
 from ars.experiments.starting import epochs_in_all
 from ars.experiments.sweep import Cell, Rough
-from ars.experiments.sweep_state import NAME, Left
+from ars.experiments.sweep_state import Left
 from ars.experiments.tally import read_tally
 from ars.experiments.timing import train_seconds
 
@@ -76,7 +77,7 @@ def rough_figures(rough: Sequence[Rough]) -> list[Figure]:
 
 def recorded_figure(cell: Cell, folder: Path) -> Figure:
     """What a finished cell took."""
-    records = merge(records_folder(folder, NAME), partial=True).records
+    records = merge(records_folder(folder, MAIN), partial=True).records
     seconds, tally = train_seconds(folder), read_tally(folder)
     return Figure(
         cell.recipe.method,

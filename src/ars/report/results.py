@@ -11,7 +11,7 @@ import yaml
 from ars.certification.bounds import BOUNDS, Bound
 from ars.certification.certificate import Certificate
 from ars.certification.records import Record, RecordError
-from ars.certification.run_folder import BENCHMARK, CERTIFY, ENVIRONMENT, RECIPE, STAGES
+from ars.certification.run_folder import BENCHMARK, CERTIFY, ENVIRONMENT, MAIN, RECIPE, STAGES
 from ars.certification.schedule import Schedule
 from ars.certification.shards import Merged
 from ars.report.errors import ReportError
@@ -68,7 +68,7 @@ class Run:
         return chosen, *(bound for bound in others if all(bound in record.certificate.radii for record in self.records))
 
 
-def load_runs(paths: Sequence[Path], *, name: str = "test", partial: bool = False) -> list[Run]:
+def load_runs(paths: Sequence[Path], *, name: str = MAIN, partial: bool = False) -> list[Run]:
     """Read run folders, each certified under certify/<name>; run names are as long as needed to differ.
 
     A certification that is not complete is refused unless partial is asked for.

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ars.certification.run_folder import MAIN
 from ars.certification.writing import write_whole
 from ars.report.curves import draw_curves
 from ars.report.groups import make_sections
@@ -22,7 +23,7 @@ class Report:
     files: tuple[Path, ...]
 
 
-def write_report(runs: Sequence[Path], out: Path, *, name: str = "test", partial: bool = False) -> Report:
+def write_report(runs: Sequence[Path], out: Path, *, name: str = MAIN, partial: bool = False) -> Report:
     """Write the table, the figures and the page of some runs into the folder out, from the runs' files alone.
 
     name is the certification that is reported, certify/<name> of every run; one that is not complete is refused unless

@@ -8,13 +8,21 @@ from typing import Any
 
 import yaml
 
-from ars.certification.run_folder import BENCHMARK, CERTIFY, ENVIRONMENT, MASKS, PACKED, RECIPE, SWEEP, TIMING, VOTE
+from ars.certification.run_folder import (
+    BENCHMARK,
+    CERTIFY,
+    ENVIRONMENT,
+    MAIN,
+    MASKS,
+    PACKED,
+    RECIPE,
+    SWEEP,
+    TIMING,
+    VOTE,
+)
 from ars.certification.shards import SETTINGS
 from ars.report.errors import ReportError
 from ars.report.results import Run, load_runs, read_mapping
-
-MAIN = "test"
-"""The certification that the tables report, certify/test; others are further subsets of the test images."""
 
 LABEL = re.compile(r"-seed\d+-(.+)$")
 """What a cell's name ends with where its sweep file has several groups of the same methods."""

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from ars.certification.run_folder import MASKS, RECIPE
+from ars.certification.run_folder import MAIN, MASKS, RECIPE
 from ars.report.archive.by_size import draw_by_size
-from ars.report.archive.cells import MAIN
 from ars.report.archive.entries import Entry, View
 from ars.report.archive.masks import draw_masks, load_masks
 from ars.report.curves import draw_curves

@@ -7,8 +7,8 @@ from itertools import combinations, groupby
 from pathlib import Path
 
 from ars.certification.bounds import Bound
-from ars.certification.run_folder import NOT_OF_WEIGHTS
-from ars.report.archive.cells import MAIN, Cell
+from ars.certification.run_folder import MAIN, NOT_OF_WEIGHTS
+from ars.report.archive.cells import Cell
 from ars.report.errors import ReportError
 from ars.report.groups import Group, make_group, make_sections, method_name, method_rank
 from ars.report.measures import Outcomes, Spread

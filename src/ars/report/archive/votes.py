@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ars.report.archive.cells import MAIN
+from ars.certification.run_folder import MAIN
 from ars.report.archive.entries import Entry
 from ars.report.archive.notes import NOTHING_ABSTAINS, notes
 from ars.report.archive.settings import (
