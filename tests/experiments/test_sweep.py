@@ -97,6 +97,10 @@ groups:
             "recipe: base.yaml\ngroups: [{methods: [cohen], sigma: [1]}]\nrough: [{methods: [cohen], epoch: -1}]",
             "rough epoch is in seconds and at least 0, got -1",
         ),
+        (
+            "recipe: base.yaml\ngroups: [{methods: [cohen], sigma: [1]}]\nrough: [{methods: [cohen], k: many}]",
+            "\"k\": Expected a <class 'int'>. Got value: many; docs",
+        ),
         ("- 1", "Unexpected config"),
     ],
 )

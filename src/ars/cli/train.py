@@ -11,6 +11,7 @@ from ars.cli.options import Override, Subparsers, add_command, add_device
 from ars.cli.training_view import describe_epoch, training_view
 from ars.experiments.recipe import Recipe, read_recipe, recipe_keys, recipe_parser, source_sigma
 from ars.experiments.starting import start_of
+from ars.experiments.sweep import cell_name
 from ars.experiments.world import read_team
 
 TEACH = """\
@@ -110,9 +111,8 @@ def usual_folder(stem: str, recipe: Recipe) -> Path:
     >>> usual_folder("digits", Recipe()).as_posix()
     'runs/digits-adaptive-s0.75-seed0'
     """
-    size = recipe.data.options.get("size")
-    side = [] if size is None else [f"k{size}"]
-    return Path("runs") / "-".join([stem, recipe.method, *side, f"s{recipe.sigma:g}", f"seed{recipe.seed}"])
+    name = cell_name(recipe.method, recipe.data.options.get("size"), recipe.sigma, recipe.seed)
+    return Path("runs") / f"{stem}-{name}"
 
 
 def train_with_progress(

@@ -6,6 +6,7 @@ from typing import Literal
 import torch
 
 from ars.certification.sampling import Precision
+from ars.data.decoded import cores
 
 
 def choose_device(name: str, local_rank: int | None = None) -> torch.device:
@@ -38,7 +39,7 @@ def leave_a_core() -> None:
     nothing else runs, and makes everything 4 to 70 times slower as soon as something does.
     """
     if "OMP_NUM_THREADS" not in os.environ:
-        torch.set_num_threads(max(1, min(torch.get_num_threads(), (os.cpu_count() or 2) - 1)))
+        torch.set_num_threads(max(1, min(torch.get_num_threads(), cores() - 1)))
 
 
 def choose_precision(name: Literal["float32", "bfloat16", "auto"], device: torch.device) -> Precision:

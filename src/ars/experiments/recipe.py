@@ -264,9 +264,17 @@ def read_recipe(path: Path | None = None, overrides: Sequence[str] = ()) -> Reci
         values = parser.instantiate(parser.parse_args(arguments))
         return Recipe(**{key.name: values[key.name] for key in fields(Recipe)})
     except (ArgumentError, ValueError, TypeError) as error:
-        sentence = re.sub(r"Problem with given class_path '[^']*': ", "", " ".join(str(error).split()))
-        optional = re.search(r"Errors: - (.*?) - Expected a <class 'NoneType'>", sentence)  # of a part that may be null
-        raise RecipeError(f"{path or 'the options'}: {optional[1] if optional else sentence}") from error
+        raise RecipeError(f"{path or 'the options'}: {in_one_sentence(error)}") from error
+
+
+def in_one_sentence(error: Exception) -> str:
+    """What jsonargparse or a dataclass of ours has to say, without the parser's own words."""
+    sentence = re.sub(r"Problem with given class_path '[^']*': ", "", " ".join(str(error).split()))
+    # of what may be null, what is wrong with it otherwise; a part says itself which key is meant
+    null = r"Does not validate.* Errors: - (.*?) - Expected (?:a )?<class 'NoneType'>.* Given (value: .*)"
+    if (found := re.search(null, sentence)) is None:
+        return sentence
+    return f"{sentence[: found.start()]}{found[1]}. Got {found[2]}" if found[1].startswith("Expected") else found[1]
 
 
 def recipe_keys(part: Any, prefix: str = "") -> Iterator[str]:

@@ -9,7 +9,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from ars.experiments.recipe import Method, Recipe, RecipeError, read_recipe, recipe_keys
+from ars.experiments.recipe import Method, Recipe, RecipeError, in_one_sentence, read_recipe, recipe_keys
 
 Weights = Literal["float32", "bf16"]
 NAME, PLAIN = r"[\w.+]+", "letters, digits, _ . and +"
@@ -173,8 +173,7 @@ def _parse(path: Path) -> SweepFile:
         values = parser.instantiate(parser.parse_args([f"--sweep={path}"]))
         return SweepFile(**{key.name: values[key.name] for key in fields(SweepFile)})
     except (ArgumentError, ValueError, TypeError) as error:
-        sentence = re.sub(r"Problem with given class_path '[^']*': ", "", " ".join(str(error).split()))
-        raise SweepError(f"{path}: {sentence}; docs/sweep.md says what a sweep file holds") from error
+        raise SweepError(f"{path}: {in_one_sentence(error)}; docs/sweep.md says what a sweep file holds") from error
 
 
 def _cells(path: Path, base: Path, content: SweepFile, group: Group) -> Iterator[Cell]:

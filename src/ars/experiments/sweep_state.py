@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ars.certification.records import RecordError
 from ars.certification.run_folder import CHECKPOINT, LOG, MAIN, MASKS, MODEL, RECIPE, VOTE
-from ars.certification.shards import IncompleteError, merge, read_manifest
+from ars.certification.shards import IncompleteError, Layout, merge, read_manifest
 from ars.experiments.beginning import begun_settings, records_folder
 from ars.experiments.recipe import MASKED, CertifySettings, Recipe, RecipeError, read_recipe
 from ars.experiments.sweep import Cell
@@ -124,7 +124,7 @@ def _missing(folder: Path, settings: CertifySettings) -> int:
         done = {record.certificate.index for record in merge(records_folder(folder, MAIN), partial=True).records}
     except IncompleteError:
         done = set()
-    return sum(index not in done for index in range(0, settings.examples * settings.every, settings.every))
+    return sum(index not in done for index in Layout(settings.examples, settings.every).indices)
 
 
 def _answered(folder: Path) -> bool:

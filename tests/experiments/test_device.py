@@ -1,0 +1,19 @@
+"""Where things run, and on how many cores."""
+
+import pytest
+import torch
+
+from ars.experiments.device import choose_device
+
+
+@pytest.mark.parametrize(("usable", "threads"), [(1, 1), (2, 1), (6, 5), (64, 8)])
+def test_one_of_the_cores_that_the_process_may_use_is_left_to_others(monkeypatch, usable, threads):
+    seen = []
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
+    monkeypatch.setattr("os.cpu_count", lambda: 64)  # of the machine, of which a batch system lends a part
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(usable)), raising=False)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 8)
+    monkeypatch.setattr(torch, "set_num_threads", seen.append)
+    choose_device("cpu")
+    assert seen == [threads]
