@@ -209,7 +209,10 @@ def test_the_committed_tables_are_those_of_the_committed_records(tmp_path):
 
 def test_committed_results_are_small_and_name_no_machine():
     committed = files_of(COMMITTED)
-    assert sum(path.stat().st_size for path in committed.values()) < 30e6
+    sizes = {name: path.stat().st_size for name, path in committed.items()}
+    weights = {name: size for name, size in sizes.items() if name.endswith("model.safetensors")}
+    assert max(weights.values()) < 12e6
+    assert sum(sizes.values()) - sum(weights.values()) < 6e6
     for name, path in committed.items():
         if path.suffix in {".json", ".yaml", ".jsonl", ".md", ".csv"}:
             assert not re.search(r"""["'\s]/\w|[A-Z]:\\""", path.read_text("utf-8")), name

@@ -1,9 +1,10 @@
-"""Standard accuracy against the image's side k at one noise level, beside the published means."""
+"""Accuracy against the image's side k at one noise level: certified, beside the paper's, and of the plain vote."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ars.report.archive.cells import Cell
 from ars.report.archive.entries import Entry
 from ars.report.curves import LINES
 from ars.report.figures import MUTED, Picture, style
@@ -21,7 +22,7 @@ ASIDE = 0.9
 
 @dataclass(frozen=True)
 class Trend:
-    """A method's standard accuracy in percent at every k: ours with the spread over seeds, and the paper's mean."""
+    """A method's accuracy at every k, with the spread over seeds, and the paper's mean in percent."""
 
     method: str
     ours: dict[int, Spread]
@@ -34,7 +35,7 @@ class Trend:
 
 
 def make_trends(entries: Sequence[Entry]) -> list[Trend]:
-    """The trends of the entries of one recipe, benchmark and sigma, under Cohen et al.'s bound."""
+    """Standard accuracies of the entries of one recipe, benchmark and sigma, under Cohen et al.'s bound."""
     kind, sigma = entries[0].first.kind, entries[0].first.sigma
     sizes = sorted({entry.first.k for entry in entries})
     trends = []
@@ -50,26 +51,43 @@ def make_trends(entries: Sequence[Entry]) -> list[Trend]:
     return trends
 
 
+def vote_trends(entries: Sequence[Entry]) -> list[Trend]:
+    """Accuracies of the plain vote on the whole test set, of those entries that have one."""
+    methods = sorted({entry.first.method for entry in entries if entry.votes.values}, key=method_rank)
+    voted = [entry for entry in entries if entry.votes.values]
+    return [
+        Trend(method, {entry.first.k: entry.votes for entry in voted if entry.first.method == method}, paper={})
+        for method in methods
+    ]
+
+
 def draw_by_size(entries: Sequence[Entry]) -> Picture:
     """Filled markers are ours, with bars of one standard deviation over seeds; hollow ones are the paper's means."""
     from matplotlib.figure import Figure
 
-    first, trends = entries[0].first, make_trends(entries)
-    sizes = sorted({entry.first.k for entry in entries})
+    first = entries[0].first
+    panels = {"standard accuracy (%)": make_trends(entries), "vote on the whole test set (%)": vote_trends(entries)}
+    shown = {label: trends for label, trends in panels.items() if trends}
     with style():
-        figure = Figure(figsize=(5.7, 4.5), layout="constrained")
-        panel = figure.subplots()
-        for number, trend in enumerate(trends):
-            _draw_trend(panel, trend, aside=ASIDE * (number - (len(trends) - 1) / 2))
-        panel.set_xticks(sizes)
-        panel.set_xlabel("side of the image, k (pixels)")
-        panel.set_ylabel("standard accuracy (%)")
-        panel.set_title(f"{first.benchmark}, σ = {first.sigma:g}", loc="left", fontsize=11, fontweight="bold", pad=20)
-        about = f"recipe {first.recipe_name}" + (
-            "; hollow: the paper, on other backgrounds" if _any_paper(trends) else ""
-        )
-        panel.text(0, 1.025, about, transform=panel.transAxes, fontsize=9, color=MUTED)
-        figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=9, handlelength=2.8)
+        figure = Figure(figsize=(5.7 * len(shown), 4.5), layout="constrained")
+        for panel, (label, trends) in zip(figure.subplots(1, len(shown), squeeze=False)[0], shown.items(), strict=True):
+            for number, trend in enumerate(trends):
+                _draw_trend(panel, trend, aside=ASIDE * (number - (len(trends) - 1) / 2))
+            panel.set_xticks(sorted({entry.first.k for entry in entries}))
+            panel.set_xlabel("side of the image, k (pixels)")
+            panel.set_ylabel(label)
+            panel.text(0, 1.025, _about(first, trends), transform=panel.transAxes, fontsize=9, color=MUTED)
+        title = f"{first.benchmark}, σ = {first.sigma:g}"
+        figure.axes[0].set_title(title, loc="left", fontsize=11, fontweight="bold", pad=20)
+        handles, labels = figure.axes[0].get_legend_handles_labels()
+        below: dict[str, Any] = {
+            "loc": "outside lower center",
+            "ncols": 3,
+            "frameon": False,
+            "fontsize": 9,
+            "handlelength": 2.8,
+        }
+        figure.legend(handles, labels, **below)
         return Picture(figure)
 
 
@@ -85,5 +103,6 @@ def _draw_trend(panel: "Axes", trend: Trend, aside: float) -> None:
     panel.plot([k + aside for k in trend.paper], list(trend.paper.values()), **hollow, **edge)
 
 
-def _any_paper(trends: Sequence[Trend]) -> bool:
-    return any(trend.paper for trend in trends)
+def _about(first: Cell, trends: Sequence[Trend]) -> str:
+    beside = "; hollow: the paper, on other backgrounds" if any(trend.paper for trend in trends) else ""
+    return f"recipe {first.recipe_name}{beside}"

@@ -1,5 +1,6 @@
 """Charts for the page: coordinates only; the template draws them in the reader's own colours."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -55,8 +56,9 @@ def curve_chart(block: Block) -> Chart:
 
 
 def trend_chart(trends: Sequence[Trend]) -> Chart:
-    """Standard accuracy against the side of the image."""
+    """Accuracy against the side of the image, on an axis that holds what is shown and little else."""
     sizes = sorted({k for trend in trends for k in (*trend.ours, *trend.paper)})
+    axis = _around([end for trend in trends for end in _ends(trend)])
     span = max(sizes[-1] - sizes[0], 1)
     at = {k: round(LEFT + 16 + (RIGHT - LEFT - 32) * (k - sizes[0]) / span) for k in sizes}
     series = []
@@ -65,17 +67,31 @@ def trend_chart(trends: Sequence[Trend]) -> Chart:
         points = []
         for k in sorted(trend.ours):
             mean, std = trend.ours[k].mean, trend.ours[k].std or 0.0
-            y, low, high = _heights(np.array([mean, mean - std, mean + std])).tolist()
+            y, low, high = _heights(np.array([mean, mean - std, mean + std]), axis).tolist()
             points.append((at[k] + aside, y, low, high))
         line = "M" + "L".join(f"{x} {y}" for x, y, *_ in points) if points else ""
-        paper = [(at[k] + aside, int(_heights(np.array([value / 100]))[0])) for k, value in trend.paper.items()]
+        paper = [(at[k] + aside, int(_heights(np.array([value / 100]), axis)[0])) for k, value in trend.paper.items()]
         series.append(Series(trend.method, trend.label, line, points=tuple(points), hollow=tuple(paper)))
     ticks = tuple((x, str(k)) for k, x in at.items())
-    return Chart(tuple(series), ticks, _percent_ticks(), "side of the image, k (pixels)")
+    return Chart(tuple(series), ticks, _percent_ticks(axis), "side of the image, k (pixels)")
 
 
-def _heights(fractions: NDArray[np.float64]) -> NDArray[np.int64]:
-    heights: NDArray[np.int64] = np.round(BOTTOM - (BOTTOM - TOP) * fractions.clip(0, 1)).astype(np.int64)
+def _ends(trend: Trend) -> list[float]:
+    """Everything that a trend shows, in percent."""
+    bars = ((100 * spread.mean, 100 * (spread.std or 0.0)) for spread in trend.ours.values())
+    return [*(mean + side * std for mean, std in bars for side in (-1, 1)), *trend.paper.values()]
+
+
+def _around(values: Sequence[float]) -> tuple[int, int]:
+    """The tens of percent around some values."""
+    low, high = 10 * math.floor((min(values) - 1) / 10), 10 * math.ceil((max(values) + 1) / 10)
+    return max(low, 0), min(high, 100)
+
+
+def _heights(fractions: NDArray[np.float64], axis: tuple[int, int] = (0, 100)) -> NDArray[np.int64]:
+    low, high = axis
+    shares = ((100 * fractions - low) / (high - low)).clip(0, 1)
+    heights: NDArray[np.int64] = np.round(BOTTOM - (BOTTOM - TOP) * shares).astype(np.int64)
     return heights
 
 
@@ -98,5 +114,8 @@ def _x_ticks(limit: float) -> tuple[tuple[int, str], ...]:
     return tuple((round(LEFT + (RIGHT - LEFT) * tick / limit), f"{tick:g}") for tick in ticks)
 
 
-def _percent_ticks() -> tuple[tuple[int, str], ...]:
-    return tuple((round(BOTTOM - (BOTTOM - TOP) * value / 100), str(value)) for value in range(0, 101, 20))
+def _percent_ticks(axis: tuple[int, int] = (0, 100)) -> tuple[tuple[int, str], ...]:
+    low, high = axis
+    step = 20 if high - low > 50 else 10 if high - low > 20 else 5
+    values = range(low, high + 1, step)
+    return tuple((round(BOTTOM - (BOTTOM - TOP) * (value - low) / (high - low)), str(value)) for value in values)

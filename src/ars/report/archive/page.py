@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ars.certification.run_folder import RECIPE
 from ars.certification.schedule import radius_name
 from ars.report.archive import charts
-from ars.report.archive.by_size import make_trends
+from ars.report.archive.by_size import make_trends, vote_trends
 from ars.report.archive.cells import Cell
 from ars.report.archive.drawing import at_one_sigma
 from ars.report.archive.entries import Entry, View
@@ -44,6 +44,7 @@ class Level:
 
     first: Cell
     chart: charts.Chart
+    votes: charts.Chart | None
     paper: bool
 
 
@@ -143,10 +144,12 @@ def _published(view: View) -> str:
 def _levels(views: Sequence[View]) -> list[Level]:
     levels = []
     for group in at_one_sigma(views):
-        trends = make_trends([entry for view in group for entry in view.entries])
+        entries = [entry for view in group for entry in view.entries]
+        trends, votes = make_trends(entries), vote_trends(entries)
         if len(group) > 1 and any(trend.ours for trend in trends):
             paper = any(trend.paper for trend in trends)
-            levels.append(Level(group[0].first, charts.trend_chart(trends), paper))
+            voted = charts.trend_chart(votes) if votes else None
+            levels.append(Level(group[0].first, charts.trend_chart(trends), voted, paper))
     return levels
 
 
