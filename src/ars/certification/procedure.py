@@ -168,7 +168,8 @@ def predict(
     """The smoothed classifier's label (Cohen et al., PREDICT), or an abstention, for one image or a batch.
 
     With probability at least 1 - alpha over the draws: if a label is given, it is the most probable class. The two
-    leading classes are told apart by an exact binomial test.
+    leading classes are told apart by an exact binomial test. There is no radius; the command ``ars predict`` has one,
+    it is certify() on image files.
     """
     images = as_batch(x)
     check_alpha(alpha)
