@@ -3,7 +3,7 @@
 import os
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -21,9 +21,15 @@ def write_whole(path: Path, content: str | bytes) -> None:
         temporary.write_bytes(content if isinstance(content, bytes) else content.encode())
 
 
+def write_new(path: Path, content: str) -> None:
+    """Write a file unless it is there: of processes that write it at the same time the first one's stays."""
+    with whole(path, put=_put_unless_there) as temporary:
+        temporary.write_bytes(content.encode())
+
+
 @contextmanager
-def whole(path: Path) -> Iterator[Path]:
-    """Yield a temporary file's path; what the block wrote there is pushed to the disk and put in place by os.replace.
+def whole(path: Path, put: Callable[[Path, Path], object] = Path.replace) -> Iterator[Path]:
+    """Yield a temporary file's path; what the block wrote there is pushed to the disk and put in place.
 
     The old file or the whole new one is there at any moment. The temporary file is removed on failure.
     """
@@ -33,7 +39,7 @@ def whole(path: Path) -> Iterator[Path]:
         try:
             yield temporary
             _push(temporary)
-            temporary.replace(path)
+            put(temporary, path)
         finally:
             with suppress(OSError):
                 temporary.unlink(missing_ok=True)
@@ -48,28 +54,21 @@ def whole(path: Path) -> Iterator[Path]:
         _push(path.parent)
 
 
-def write_new(path: Path, content: str) -> bool:
-    """Write a file unless it is there, whole; of processes that begin at once one is told that it was the first."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{PART}")
-    write_whole(temporary, content)
-    try:
-        os.link(temporary, path)
-    except FileExistsError:
-        return False
-    except OSError:  # a file system without links: the last one's file stays
-        write_whole(path, content)
-    finally:
-        with suppress(OSError):
-            temporary.unlink()
-    return True
-
-
 def remove_stale(folder: Path) -> None:
     """Remove temporary files that a killed process left; younger ones may belong to a process that is writing."""
     for part in folder.glob(f".*{PART}"):
         with suppress(OSError):
             if time.time() - part.stat().st_mtime > STALE_SECONDS:
                 part.unlink()
+
+
+def _put_unless_there(temporary: Path, path: Path) -> None:
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        pass
+    except OSError:  # a file system without links, where the last one's stays
+        temporary.replace(path)
 
 
 def _push(path: Path) -> None:
