@@ -49,7 +49,7 @@ def test_dotted_overrides_change_single_values():
         ("method: unicr\ncertify: {norm: l2}", "unicr certifies l2 for beta 2 only, got beta null"),
         ("beta: broad", "\"beta\": Expected a <class 'float'>. Got value: broad"),
         ("data: {kind: imagenet, size: big}", "\"data.size\": Expected a <class 'int'>. Got value: big"),
-        ("certify: {tolerance: some}", "\"certify.tolerance\": Expected <class 'float'>. Got value: some"),
+        ("certify: {tolerance: some}", "\"certify.tolerance\": Expected a <class 'float'>. Got value: some"),
         ("start: {size: 0}", "start needs size and epochs of at least 1, got 0 and 16"),
         ("a: [", "parsing"),
         ("just text", "just text"),
