@@ -74,7 +74,7 @@ def add_to(commands: Subparsers) -> None:
     group.add_argument("--out", type=Path, metavar="RUN", help="the run folder to make or to go on with")
     for key in recipe_keys(Recipe().data, "data."):  # such as --data.seed 1
         group.add_argument(f"--{key}", dest="overrides", action=Override, help=argparse.SUPPRESS)
-    add_certification(parser)
+    add_certification(parser, defaults="as begun before, else the run's recipe")
     add_device(parser)
     add_memory(parser)
 

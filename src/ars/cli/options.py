@@ -67,9 +67,9 @@ def add_memory(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--memory", type=float, metavar="GIB", help="take at most so much of the GPU's memory")
 
 
-def add_certification(parser: argparse.ArgumentParser) -> None:
-    """The options of CertifySettings; what is not given is as begun before, else as the run's recipe says."""
-    group = parser.add_argument_group("certification (defaults: as begun before, else the run's recipe)")
+def add_certification(parser: argparse.ArgumentParser, *, defaults: str) -> None:
+    """The options of CertifySettings; defaults says what holds where one is not given."""
+    group = parser.add_argument_group(f"certification (defaults: {defaults})")
     group.add_argument("--n-select", type=int, metavar="N", help="draws that choose the class")
     group.add_argument("--n-estimate", type=int, metavar="N", help="fresh draws that the radius rests on")
     group.add_argument(

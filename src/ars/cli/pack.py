@@ -10,7 +10,8 @@ from ars.experiments.sweep import Cell, read_sweep
 TEACH = """\
 Pack what is worth keeping of the finished cells of a sweep into RESULTS/<name of the sweep>: resolved recipes, training
 logs, all votes, the accuracy of the plain vote, a few masks, and the weights (as bf16) where the sweep file says so.
-No image is packed, and no path of this machine. Packing again gives the same bytes.
+No image of another benchmark than the embedded digits is packed, and no path of this machine. Packing again gives the
+same bytes.
 
   ars pack recipes/sweeps/headline.yaml --runs runs/fast --out results
 """

@@ -42,7 +42,7 @@ def add_to(commands: Subparsers) -> None:
     parser.add_argument("--masks", type=Path, metavar="DIR", help="save the average mask of each image there, as PNG")
     parser.add_argument("--json", action="store_true", help="print one JSON object a line")
     add_classifier(parser)
-    add_certification(parser)
+    add_certification(parser, defaults="the run's recipe")
     add_device(parser)
     add_memory(parser)
 

@@ -91,7 +91,7 @@ class DigitsOnPhotographs(Benchmark):
         return torch.tensor(np.stack(places).astype(np.int64))
 
     def moments(self) -> tuple[list[float], list[float]]:
-        """Mean and standard deviation of each channel over one pass of training inputs."""
+        """Mean and standard deviation of each channel over one epoch of training inputs, all of its passes."""
         [(images, _)] = self.train_batches(0, seed=self.seed, batch_size=self.train_size())
         return images.mean(dim=(0, 2, 3)).tolist(), images.std(dim=(0, 2, 3)).tolist()
 

@@ -1,4 +1,4 @@
-"""Which images are held out: decided by a hash of their names, so that adding files moves no other."""
+"""Which images are held out, decided by hashes: of a name alone, or of the numbers below a count."""
 
 import hashlib
 
@@ -15,7 +15,7 @@ def share_of(name: str, salt: str) -> float:
 
 
 def part_of(name: str, *, validation: float, test: float = 0.0) -> Part:
-    """The part that a name falls into, with these expected shares."""
+    """The part that a name falls into, with these expected shares; other names do not matter, so files may be added."""
     share = share_of(name, "held out")
     if share < test:
         return "test"
@@ -23,6 +23,9 @@ def part_of(name: str, *, validation: float, test: float = 0.0) -> Part:
 
 
 def held_out(count: int, share: float) -> tuple[list[int], list[int]]:
-    """The indices below count that stay and that are held out, the latter at least one and a share of all."""
+    """The indices below count that stay and that are held out, the latter at least one and a share of all.
+
+    A set of another count has others held out.
+    """
     out = set(sorted(range(count), key=lambda index: share_of(str(index), "held out"))[: max(1, round(share * count))])
     return [index for index in range(count) if index not in out], sorted(out)

@@ -1,8 +1,9 @@
 """Run folders: a recipe, its trained model, its records; each step goes on where it was interrupted.
 
-recipe.yaml, benchmark.json, environment.json, train.jsonl, timing.json, masks/, start/ and model.safetensors are
-written here, certify/<name>/ with settings.json, environment.json, shard-*.jsonl and stages.npz by
-ars.experiments.certifying.
+Training writes recipe.yaml, benchmark.json, environment.json, train.jsonl, checkpoint.safetensors while it lasts,
+timing.json, masks/, tensorboard/, start/ and model.safetensors. Certification adds certify/<name>/ with settings.json,
+environment.json, shard-*.jsonl and stages.npz (ars.experiments.certifying), the vote vote.json and, until it is done,
+vote-begun.json (ars.experiments.voting), a sweep masks.npz and pipeline.svg (ars.experiments.masks).
 """
 
 import json
