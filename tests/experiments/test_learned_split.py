@@ -10,7 +10,6 @@ from ars.certification.procedure import certify
 from ars.experiments.build import build_benchmark, build_model
 from ars.experiments.certifying import certify_run
 from ars.experiments.fingerprint import fingerprint
-from ars.experiments.recipe import CertifySettings
 from ars.experiments.run import load_run, train_run
 from ars.report import write_report
 from ars.theory import ars_radius_linf
@@ -92,6 +91,14 @@ def test_seeds_with_splits_of_their_own_are_reported_together(learned, tmp_path)
 
 
 def test_stopping_early_works_with_a_learned_split(learned):
-    settings = dataclasses.replace(TINY.certify, mode="radius", n_estimate=400)
-    assert isinstance(settings, CertifySettings)
-    assert len(certify_run(learned[0], settings, device=CPU, name="radius")) == 6
+    settings = dataclasses.replace(TINY.certify, mode="radius", n_estimate=2000, tolerance=0.3)
+    records = certify_run(learned[0], settings, device=CPU, name="radius")
+    assert len(records) == 6
+    made = [record.certificate for record in records]
+    assert min(it.n_estimate for it in made) < 2000
+    assert any(it.label is not None for it in made)
+    sigmas = load_run(learned[0], CPU)[2].mechanism.sigmas
+    for it in made:
+        assert it.sigmas == sigmas
+        if it.label is not None:
+            assert it.radius == pytest.approx(ars_radius_linf(sigmas, it.dim, it.p_lower, it.p_upper), rel=1e-9)

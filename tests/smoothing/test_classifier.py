@@ -1,3 +1,6 @@
+import math
+from statistics import NormalDist
+
 import pytest
 import torch
 from torch import nn
@@ -78,10 +81,14 @@ def test_a_run_of_draws_does_not_depend_on_the_runs_beside_it(images):
     assert torch.allclose(together, apart, rtol=0, atol=1e-4)
 
 
-def test_the_guarantee_is_the_mechanisms():
+def test_the_guarantee_is_that_of_all_steps():
+    """G_mu with mu^2 = sum of (sqrt(d) r / sigma_i)^2, Thm 2.3."""
     model = SmoothedClassifier(compose(Gaussian(0.5), Gaussian(0.7)), minimum_variance, Spy())
-    ball = Ball("linf", 192, 0.03)
-    assert model.guarantee(ball) == model.mechanism.guarantee(ball)
+    tradeoff = model.guarantee(Ball("linf", 192, 0.03))
+    mu = math.sqrt(192) * 0.03 * math.hypot(1 / 0.5, 1 / 0.7)
+    normal = NormalDist()
+    for alpha in (0.01, 0.3, 0.9):
+        assert tradeoff(alpha) == pytest.approx(normal.cdf(normal.inv_cdf(1 - alpha) - mu), rel=1e-9)
 
 
 @pytest.mark.parametrize(("p_plus", "p_minus"), [(0.9, 0.1), (0.5001, 0.4999), (0.99999, 1e-6), (0.2, 0.1)])

@@ -36,9 +36,10 @@ def test_what_is_no_number_stays_so():
 
 
 @given(numbers)
-def test_down_is_up_seen_from_the_other_side(value):
-    assert down(value) == -up(-value)
-    assert down(value) <= value <= up(value)
+def test_down_moves_past_the_error_bound_and_no_further_than_twice_it(value):
+    moved = Fraction(value) - Fraction(down(value))
+    size = abs(Fraction(value))
+    assert Fraction(ERROR) / 2 * size <= moved <= Fraction(ERROR) * 2 * size
 
 
 @given(st.floats(min_value=-1e12, max_value=1e12), st.integers(min_value=0, max_value=25))
