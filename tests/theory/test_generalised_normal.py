@@ -12,7 +12,7 @@ LEVELS = [1e-12, 1e-5, 0.1, 0.3, 0.5, 0.7, 0.999]
 
 @pytest.mark.parametrize("beta", [1.0, 1.5, 2.0, 2.25, 4.0, 20.0])
 def test_the_scale_gives_the_stated_standard_deviation(beta):
-    assert gennorm(beta, scale=noise_scale(beta, 0.5)).std() == pytest.approx(0.5, rel=1e-12)
+    assert gennorm(beta, scale=noise_scale(0.5, beta)).std() == pytest.approx(0.5, rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -20,10 +20,10 @@ def test_the_scale_gives_the_stated_standard_deviation(beta):
     [(2.25, 0.99394), (2.1, 0.99892), (2.5, 0.97958), (1.5, 0.95531), (4.0, 0.85410), (2.0, 1.0)],
 )
 def test_large_dim_noise(beta, expected):
-    assert large_dim_noise(beta, 1.0) == pytest.approx(expected, abs=5e-6)
-    scale = noise_scale(beta, 1.0)
+    assert large_dim_noise(1.0, beta) == pytest.approx(expected, abs=5e-6)
+    scale = noise_scale(1.0, beta)
     score = quad(lambda x: (beta / scale * (x / scale) ** (beta - 1)) ** 2 * gennorm.pdf(x, beta, scale=scale), 0, 40)
-    assert large_dim_noise(beta, 1.0) == pytest.approx(1 / math.sqrt(2 * score[0]), rel=1e-6)
+    assert large_dim_noise(1.0, beta) == pytest.approx(1 / math.sqrt(2 * score[0]), rel=1e-6)
 
 
 @pytest.mark.parametrize("level", LEVELS)

@@ -16,8 +16,8 @@ EXTREME = [1 - 1e-6, 1 - 1e-9, 1 - 1e-12]
 
 def gaussian_units(beta, dim, p):
     """The differential radius over the large-d limit."""
-    radius = differential_radius(beta, dim, p, 1 - p) * noise_scale(beta, 1.0)
-    return radius * math.sqrt(dim) / ndtri(p) / large_dim_noise(beta, 1.0)
+    radius = differential_radius(beta, dim, p, 1 - p) * noise_scale(1.0, beta)
+    return radius * math.sqrt(dim) / ndtri(p) / large_dim_noise(1.0, beta)
 
 
 @pytest.mark.parametrize("p", [*TABLE, *EXTREME])
@@ -35,8 +35,8 @@ def test_at_d_3072_the_radius_is_within_5e_5_of_the_large_d_limit(p):
 def test_laplace_noise_on_a_scalar(p):
     """R = b ln(1 / (2 (1 - p))), and sigma = sqrt(2) b."""
     exact = math.log(1 / (2 * (1 - p)))
-    assert unicr_radius_linf(1.0, math.sqrt(2), 1, p, 1 - p) == pytest.approx(exact, rel=1e-6)
-    assert unicr_radius_linf(1.0, math.sqrt(2), 1, p, 1 - p) < exact
+    assert unicr_radius_linf(math.sqrt(2), 1.0, 1, p, 1 - p) == pytest.approx(exact, rel=1e-6)
+    assert unicr_radius_linf(math.sqrt(2), 1.0, 1, p, 1 - p) < exact
 
 
 @pytest.mark.parametrize("dim", [5, 40])
@@ -68,8 +68,8 @@ def test_the_two_bounds_differ_by_a_small_one_sided_gap(beta, dim, gap):
 def test_the_optimal_test_along_the_all_ones_direction_reaches_one_half_at_the_radius(beta, p):
     """Neyman-Pearson between x and x + r(1, ..., 1): the law of the likelihood ratio, from quantiles of the noise."""
     dim, sigma = 192, 0.5
-    radius = unicr_radius_linf(beta, sigma, dim, p, 1 - p)
-    shift = radius / noise_scale(beta, sigma)
+    radius = unicr_radius_linf(sigma, beta, dim, p, 1 - p)
+    shift = radius / noise_scale(sigma, beta)
     x = gennorm.ppf((np.arange(400_000) + 0.5) / 400_000, beta)
     step = shift / 300
     size = 2**19
@@ -89,54 +89,54 @@ def test_the_optimal_test_along_the_all_ones_direction_reaches_one_half_at_the_r
 def test_no_promise_beyond_the_composition():
     """At a slightly larger radius than the composition's the level must be worse, at the reported one better."""
     p = 0.99
-    shift = unicr_radius_linf(2.25, 1.0, 192, p, 1 - p) / noise_scale(2.25, 1.0)
+    shift = unicr_radius_linf(1.0, 2.25, 192, p, 1 - p) / noise_scale(1.0, 2.25)
     assert composition_level(shift, 2.25, 192) > 1 - p
     assert composition_level(shift * (1 + 2e-4), 2.25, 192) < 1 - p
 
 
 @pytest.mark.parametrize("beta", [1.0, 1.5, 2.25])
 def test_monotone_in_p_sigma_and_dim(beta):
-    by_p = [unicr_radius_linf(beta, 0.5, 3072, p, 1 - p) for p in [*TABLE, *EXTREME]]
+    by_p = [unicr_radius_linf(0.5, beta, 3072, p, 1 - p) for p in [*TABLE, *EXTREME]]
     assert by_p == sorted(by_p)
     assert by_p[0] > 0
-    by_sigma = [unicr_radius_linf(beta, sigma, 192, 0.9, 0.1) for sigma in (0.12, 0.25, 0.5, 1.5)]
+    by_sigma = [unicr_radius_linf(sigma, beta, 192, 0.9, 0.1) for sigma in (0.12, 0.25, 0.5, 1.5)]
     assert by_sigma == sorted(by_sigma)
-    by_dim = [unicr_radius_linf(beta, 0.5, dim, 0.9, 0.1) for dim in (1, 16, 192, 3072)]
+    by_dim = [unicr_radius_linf(0.5, beta, dim, 0.9, 0.1) for dim in (1, 16, 192, 3072)]
     assert by_dim == sorted(by_dim, reverse=True)
 
 
 def test_a_runner_up_bound_helps_and_never_hurts():
-    one = unicr_radius_linf(2.25, 0.5, 3072, 0.7, 0.3)
-    two = unicr_radius_linf(2.25, 0.5, 3072, 0.7, 0.1)
-    assert two == pytest.approx(large_dim_noise(2.25, 0.5) * (ndtri(0.7) - ndtri(0.1)) / 2 / math.sqrt(3072), rel=1e-4)
+    one = unicr_radius_linf(0.5, 2.25, 3072, 0.7, 0.3)
+    two = unicr_radius_linf(0.5, 2.25, 3072, 0.7, 0.1)
+    assert two == pytest.approx(large_dim_noise(0.5, 2.25) * (ndtri(0.7) - ndtri(0.1)) / 2 / math.sqrt(3072), rel=1e-4)
     assert two > one
-    below_half = unicr_radius_linf(2.25, 0.5, 3072, 0.4, 0.2)
-    gaussian = large_dim_noise(2.25, 0.5) * (ndtri(0.4) - ndtri(0.2)) / 2 / math.sqrt(3072)
+    below_half = unicr_radius_linf(0.5, 2.25, 3072, 0.4, 0.2)
+    gaussian = large_dim_noise(0.5, 2.25) * (ndtri(0.4) - ndtri(0.2)) / 2 / math.sqrt(3072)
     assert below_half == pytest.approx(gaussian, rel=1e-4)
-    assert unicr_radius_linf(2.25, 0.5, 3072, 0.4, 0.4) == 0
+    assert unicr_radius_linf(0.5, 2.25, 3072, 0.4, 0.4) == 0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("p", [0.6, 1 - 1e-12])
 def test_imagenet_size(p):
-    radius = unicr_radius_linf(2.25, 0.5, 150_528, p, 1 - p)
-    limit = large_dim_noise(2.25, 0.5) * ndtri(p) / math.sqrt(150_528)
+    radius = unicr_radius_linf(0.5, 2.25, 150_528, p, 1 - p)
+    limit = large_dim_noise(0.5, 2.25) * ndtri(p) / math.sqrt(150_528)
     assert radius == pytest.approx(limit, rel=3e-5)
 
 
 def test_beta_2_is_the_gaussian_closed_form():
-    assert unicr_radius_linf(2.0, 0.5, 3072, 0.9, 0.1) == rs_radius_linf(0.5, 3072, 0.9, 0.1)
+    assert unicr_radius_linf(0.5, 2.0, 3072, 0.9, 0.1) == rs_radius_linf(0.5, 3072, 0.9, 0.1)
 
 
 def test_a_table_of_p_takes_under_a_second_once_the_tables_are_there():
-    unicr_radius_linf(2.25, 0.5, 3072, 0.9, 0.1)
+    unicr_radius_linf(0.5, 2.25, 3072, 0.9, 0.1)
     start = time.perf_counter()
     for p in np.linspace(0.501, 0.99999, 1000):
-        unicr_radius_linf(2.25, 0.25, 3072, p, 1 - p)
+        unicr_radius_linf(0.25, 2.25, 3072, p, 1 - p)
     assert time.perf_counter() - start < 1
 
 
 @pytest.mark.parametrize("dim", [0, -3])
 def test_a_dimension_is_positive(dim):
     with pytest.raises(ValueError, match="dim must be at least 1"):
-        unicr_radius_linf(2.25, 0.5, dim, 0.9, 0.1)
+        unicr_radius_linf(0.5, 2.25, dim, 0.9, 0.1)

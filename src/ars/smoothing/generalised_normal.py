@@ -44,7 +44,7 @@ class GeneralisedNormal(Step):
         if self.beta == 2:
             return GaussianTradeOff(up(ball.l2_radius / self.sigma))
         self._check_norm(ball.norm)
-        shift = up(ball.radius / noise_scale(self.beta, self.sigma) * (1 + 1e-12))
+        shift = up(ball.radius / noise_scale(self.sigma, self.beta) * (1 + 1e-12))
         return repeat(GeneralisedNormalTradeOff(shift, self.beta), ball.dim)
 
     def radius(self, p_plus: float, p_minus: float, *, norm: Norm, dim: int) -> float:
@@ -52,7 +52,7 @@ class GeneralisedNormal(Step):
         if self.beta == 2:
             return super().radius(p_plus, p_minus, norm=norm, dim=dim)
         self._check_norm(norm)
-        return unicr_radius_linf(self.beta, self.sigma, dim, p_plus, p_minus)
+        return unicr_radius_linf(self.sigma, self.beta, dim, p_plus, p_minus)
 
     def _check_norm(self, norm: Norm) -> None:
         if norm != "linf":
@@ -67,7 +67,7 @@ def generalised_normal_like(x: Images, beta: float, generator: Generators) -> Im
     """Noise of shape beta and variance 1 in float32: (a) (sign) G^(1/beta), G ~ Gamma(1/beta), drawn by rejection."""
     if beta == 2:
         return normal_like(x, generator)
-    scale = noise_scale(beta, 1.0)
+    scale = noise_scale(1.0, beta)
 
     def draw(run: Tensor, run_generator: torch.Generator) -> Tensor:
         power = torch._standard_gamma(torch.full_like(run, 1 / beta), generator=run_generator)

@@ -24,10 +24,10 @@ def check_shape(beta: float) -> float:
     return float(beta)
 
 
-def noise_scale(beta: float, sigma: float) -> float:
+def noise_scale(sigma: float, beta: float) -> float:
     """a = sigma sqrt(Gamma(1/beta) / Gamma(3/beta)), at which the standard deviation is sigma.
 
-    >>> noise_scale(2.0, 0.5) == 0.5 * 2**0.5
+    >>> noise_scale(0.5, 2.0) == 0.5 * 2**0.5
     True
     """
     if beta == 2:
@@ -35,16 +35,16 @@ def noise_scale(beta: float, sigma: float) -> float:
     return sigma * math.exp((math.lgamma(1 / beta) - math.lgamma(3 / beta)) / 2)
 
 
-def large_dim_noise(beta: float, sigma: float) -> float:
+def large_dim_noise(sigma: float, beta: float) -> float:
     """The Gaussian sigma with the same Linf radius as d -> infinity: 1 over the root of the Fisher information.
 
     (a/beta) sqrt(Gamma(1/beta) / Gamma(2 - 1/beta)): a check on the radius, no certificate.
 
-    >>> round(large_dim_noise(2.25, 1.0), 5)
+    >>> round(large_dim_noise(1.0, 2.25), 5)
     0.99394
     """
     information = math.lgamma(2 - 1 / beta) - math.lgamma(1 / beta)
-    return noise_scale(beta, sigma) / beta * math.exp(-information / 2)
+    return noise_scale(sigma, beta) / beta * math.exp(-information / 2)
 
 
 @dataclass(frozen=True)

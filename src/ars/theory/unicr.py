@@ -92,7 +92,7 @@ def composition_level(radius: float, beta: float, dim: int) -> float:
 @lru_cache(maxsize=64)
 def composition_ratios(beta: float, dim: int) -> tuple[tuple[float, float], ...]:
     """(p, radius by composition / radius by the differential bound) at the knots, p increasing."""
-    unit = large_dim_noise(beta, 1.0) / noise_scale(beta, 1.0) / math.sqrt(dim)
+    unit = large_dim_noise(1.0, beta) / noise_scale(1.0, beta) / math.sqrt(dim)
     ratios = []
     for knot in KNOTS:
         level = composition_level(knot * unit, beta, dim)
@@ -101,13 +101,13 @@ def composition_ratios(beta: float, dim: int) -> tuple[tuple[float, float], ...]
     return tuple(ratios)
 
 
-def unicr_radius_linf(beta: float, sigma: float, dim: int, p_plus: float, p_minus: float) -> float:
+def unicr_radius_linf(sigma: float, beta: float, dim: int, p_plus: float, p_minus: float) -> float:
     """The certified Linf radius under noise of shape beta and standard deviation sigma in each of dim coordinates.
 
     p_plus bounds the probability of the label from below, p_minus that of every other class from above. It is the
     differential radius, made smaller by the worse ratio of the two knots around it where composition gives less.
 
-    >>> unicr_radius_linf(2.25, 0.5, 3072, 0.5, 0.5)
+    >>> unicr_radius_linf(0.5, 2.25, 3072, 0.5, 0.5)
     0.0
     """
     check_shape(beta)
@@ -117,4 +117,4 @@ def unicr_radius_linf(beta: float, sigma: float, dim: int, p_plus: float, p_minu
     ratios = composition_ratios(beta, dim)
     place = bisect.bisect([p for p, _ in ratios], max(p_plus, 1 - p_minus))
     ratio = min(1.0, *(ratio for _, ratio in ratios[max(0, place - 1) : place + 1]))
-    return down(noise_scale(beta, sigma) * (1 - MARGIN) * ratio * differential_radius(beta, dim, p_plus, p_minus))
+    return down(noise_scale(sigma, beta) * (1 - MARGIN) * ratio * differential_radius(beta, dim, p_plus, p_minus))
