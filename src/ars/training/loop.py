@@ -8,8 +8,7 @@ the first of them validates and writes.
 import math
 import shlex
 import time
-from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -17,11 +16,9 @@ import torch
 from torch import Tensor
 
 from ars.certification.run_folder import CHECKPOINT, LOG
-from ars.certification.sampling import Precision, autocast
+from ars.certification.sampling import Precision
 from ars.data.benchmark import Benchmark, Labelled
 from ars.smoothing import SmoothedClassifier
-from ars.smoothing.masked import masks_checked_at_the_end
-from ars.smoothing.mechanism import Release
 from ars.theory import Norm
 from ars.training.averaging import MovingAverage
 from ars.training.checkpoint import (
@@ -44,8 +41,7 @@ from ars.training.settings import TrainSettings
 from ars.training.speed import fastest
 from ars.training.stepping import WARM_UP
 from ars.training.tally import NEVER, Tally
-
-VALIDATION_IMAGES = 1000
+from ars.training.validation import validate
 
 
 class Interrupted(Exception):
@@ -232,32 +228,16 @@ class Trainer:
         cut = steps if steps < self.steps_per_epoch else None
         return Progress(epoch + 1, self.settings.epochs, *means, correct, openness, share, rate, start_up, cut)
 
-    @torch.no_grad()
     def _validate(self) -> tuple[float, float]:
-        """Accuracy and mean squared mask on held-out images, one draw each, the same noise after every epoch.
-
-        Both are NaN where the mask is: the last update is in no loss yet.
-        """
-        model = self.evaluated.eval()
+        """With the same noise after every epoch."""
         generator = torch.Generator(self.device).manual_seed(step_seed(self.seed, 0, purpose=2))
-        indices = iter(range(min(VALIDATION_IMAGES, self.benchmark.size("validation"))))
-        correct, openness, seen = 0.0, 0.0, 0
-        while batch := list(islice(indices, self.settings.batch_size)):
-            images, labels = (part.to(self.device) for part in self.benchmark.examples("validation", batch))
-            with autocast(self.device, self.precision):
-                releases: Sequence[Release] = ()
-                try:
-                    with masks_checked_at_the_end():  # so that they are there to look at
-                        releases = model.mechanism.release(images, generator)
-                except ValueError:
-                    if any(bool(release.weight.isnan().any()) for release in releases):
-                        return math.nan, math.nan
-                    raise
-                logits = model.classifier(model.combine(releases))
-            correct += float((logits.argmax(dim=1) == labels).sum())
-            openness += float(releases[-1].weight.square().mean()) * len(batch)
-            seen += len(batch)
-        return correct / seen, openness / seen
+        return validate(
+            self.evaluated,
+            self.benchmark,
+            generator,
+            batch_size=self.settings.batch_size,
+            precision=self.precision,
+        )
 
     def _check_loss(self, first_bad: int) -> None:
         if first_bad != NEVER:
