@@ -28,7 +28,7 @@ def write_new(path: Path, content: str) -> None:
 
 
 @contextmanager
-def whole(path: Path, put: Callable[[Path, Path], object] | None = None) -> Iterator[Path]:
+def whole(path: Path, put: Callable[[Path, Path], object] = Path.replace) -> Iterator[Path]:
     """Yield a temporary file's path; what the block wrote there is pushed to the disk and put in place.
 
     The old file or the whole new one is there at any moment. The temporary file is removed on failure.
@@ -39,7 +39,7 @@ def whole(path: Path, put: Callable[[Path, Path], object] | None = None) -> Iter
         try:
             yield temporary
             _push(temporary)
-            (put or Path.replace)(temporary, path)
+            put(temporary, path)
         finally:
             with suppress(OSError):
                 temporary.unlink(missing_ok=True)
