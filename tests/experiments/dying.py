@@ -18,7 +18,7 @@ def train_and_die(call, moment, *arguments, **options):
 
 
 def die_at(call, moment):
-    """SIGKILL in place of, or right after, the moment-th os.replace or os.fsync."""
+    """SIGKILL in place of, or right after, the moment-th os.link, os.replace or os.fsync."""
     name, after = call
     real, count = getattr(os, name), 0
 
