@@ -158,8 +158,10 @@ def test_indices_of_any_integer_kind_are_stated_as_plain_integers(cohen):
         ({"alpha": math.nan}, "alpha must lie strictly between 0 and 1"),
         ({"n_estimate": 4}, "use at least 5 draws"),
         ({"n_estimate": 9, "alpha": 0.001}, "use at least 10 draws"),
-        ({"n_estimate": 0}, "cannot certify anything"),
-        ({"n_select": 0}, "n_select must be at least 1"),
+        ({"n_estimate": 0}, "n_estimate must be a whole number of at least 1"),
+        ({"n_estimate": 1000.5}, "n_estimate must be a whole number of at least 1, got 1000.5"),
+        ({"batch_size": 0}, "batch_size must be a whole number of at least 1"),
+        ({"n_select": 0}, "n_select must be a whole number of at least 1"),
         ({"seed": -1}, "must be at least 0"),
         ({"norm": "l1"}, "norm must be one of"),
         ({"bound": "wilson"}, "bound must be one of"),
@@ -253,3 +255,34 @@ def test_predict_refuses_too_few_draws_before_drawing(cohen):
     assert not model.classifier.calls
     # 2 * .5^6 = .03125: six draws are enough
     assert predict(cohen(sigma=0.01), torch.ones(1, 4, 4), n=6, alpha=0.05, seed=0).label == 1
+
+
+@pytest.mark.parametrize("ask", [certify, predict])
+def test_what_is_no_image_or_no_smoothed_classifier_is_named(cohen, ask):
+    with pytest.raises(TypeError, match=r"images must be a torch tensor, got ndarray; use torch\.from_numpy"):
+        ask(cohen(), np.zeros((1, 4, 4), dtype=np.float32), seed=0)
+    with pytest.raises(TypeError, match="images must be a torch tensor, got list"):
+        ask(cohen(), [torch.rand(1, 4, 4)], seed=0)
+    with pytest.raises(TypeError, match=r"expected a smoothed classifier, got Linear; smooth it: ars\.cohen"):
+        ask(nn.Linear(4, 2), torch.rand(1, 4, 4), seed=0)
+
+
+@pytest.mark.parametrize("ask", [certify, predict])
+def test_logits_that_are_no_votes_are_refused(ask):
+    class Wrong(nn.Module):
+        def __init__(self, change):
+            super().__init__()
+            self.change = change
+
+        def forward(self, image):
+            return self.change(image.flatten(1))
+
+    for change, sentence in [
+        (lambda x: (x, x), "got tuple"),
+        (lambda x: x[:, :1], r"got \[8, 1\]"),
+        (lambda x: x.unsqueeze(0), r"got \[1, 8, 16\]"),
+        (lambda x: x * torch.nan, "no numbers"),
+    ]:
+        model = SmoothedClassifier(compose(Gaussian(0.5)), last, Wrong(change))
+        with pytest.raises(ValueError, match=sentence):
+            ask(model, torch.rand(1, 4, 4), seed=0)

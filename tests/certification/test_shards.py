@@ -191,3 +191,32 @@ def test_a_file_system_without_links_has_a_manifest_too(tmp_path, monkeypatch):
     with pytest.raises(RecordError, match="other weights"):
         begin(tmp_path, replace(manifest(), model="other"))
     assert [path.name for path in tmp_path.iterdir()] == ["settings.json"]
+
+
+@pytest.mark.parametrize(
+    ("images", "sentence"),
+    [
+        ((13.0, 0.25, 0.5), "there were 12 test images, now there are 13"),
+        ((12.0, 0.25, 0.6), "of 12 some have changed"),
+        ((12.0, 0.25), "of 12 some have changed"),
+    ],
+)
+def test_records_of_other_images_are_refused(tmp_path, images, sentence):
+    begin(tmp_path, replace(manifest(), images=(12.0, 0.25, 0.5)))
+    begin(tmp_path, replace(manifest(examples=7), images=(12.0, 0.2501, 0.4999)))  # decoded by another version
+    with pytest.raises(RecordError, match=f"holds records of other images: {sentence}; certify under another --name"):
+        begin(tmp_path, replace(manifest(), images=images))
+
+
+def test_records_of_a_version_that_did_not_look_at_the_images_go_on(tmp_path):
+    old = json.loads(manifest().to_json())
+    del old["images"]
+    (tmp_path / "settings.json").write_text(json.dumps(old))
+    assert begin(tmp_path, replace(manifest(), images=(12.0, 0.25))) == manifest()
+
+
+def test_packed_records_are_not_written_beside(tmp_path):
+    (tmp_path / "records.jsonl.gz").write_bytes(b"")
+    (tmp_path / "settings.json").write_text(manifest().to_json())
+    with pytest.raises(RecordError, match="holds packed records, which are complete; certify under another --name"):
+        begin(tmp_path, manifest())

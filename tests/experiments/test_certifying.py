@@ -291,3 +291,37 @@ def test_the_gpu_is_that_of_the_local_rank(monkeypatch):
     monkeypatch.setattr(torch.cuda, "set_device", lambda device: None)
     assert [choose_device("auto", local).index for local in (0, 1, 2, None)] == [0, 1, 0, None]
     assert choose_device("cpu", 1) == CPU
+
+
+def test_what_another_process_wrote_meanwhile_stays(run, undisturbed, monkeypatch):
+    """One asked for two images of the first shard, another for all while the first was drawing."""
+    from ars.experiments import certifying
+
+    real, calls = certifying.certify_images, []
+
+    def slowly(*arguments):
+        certificates = real(*arguments)
+        if not calls:
+            calls.append(None)
+            certify(run)
+        return certificates
+
+    monkeypatch.setattr(certifying, "certify_images", slowly)
+    certify(run, dataclasses.replace(SETTINGS, examples=2))
+    assert content(run) == undisturbed
+
+
+def test_other_test_images_are_refused(run, monkeypatch):
+    from ars.data.digits import DigitsOnPhotographs
+
+    certify(run, dataclasses.replace(SETTINGS, examples=2))
+    real = DigitsOnPhotographs.examples
+
+    def lighter(benchmark, split, indices):
+        images, labels = real(benchmark, split, indices)
+        return (images + 0.1).clamp(0, 1), labels
+
+    monkeypatch.setattr(DigitsOnPhotographs, "examples", lighter)
+    with pytest.raises(RecordError, match="holds records of other images: of 300 some have changed"):
+        certify(run)
+    certify(run, name="other")

@@ -37,7 +37,19 @@ class MaskOfTheBatch(nn.Module):
         left = x.flatten(1)[:, ::2].mean() > x.flatten(1)[:, 1::2].mean()
         return torch.full_like(x[:, :1], 0.9) if left else torch.rand(x[:, :1].shape, generator=torch.Generator())
 
-batch, random = OfTheBatch(), Random()
+class Pair(nn.Module):
+    def forward(self, x):
+        return network(x), x
+
+class Missing(nn.Module):
+    def forward(self, x):
+        return {}["logits"]
+
+class NoNumbers(nn.Module):
+    def forward(self, x):
+        return network(x) * float("nan")
+
+batch, random, pair, missing, nan = OfTheBatch(), Random(), Pair(), Missing(), NoNumbers()
 masked = adaptive(network, MaskOfTheBatch(), sigma=0.5)
 
 def make():
@@ -109,6 +121,8 @@ def test_what_is_no_model_gets_one_sentence(models, path, sigma, words):
     ("name", "words"),
     [
         ("wide", "cannot take the digits on photographs images of shape"),
+        ("pair", r"gives a tuple for an image, expected a tensor of logits \[b, classes\]"),
+        ("missing", "cannot take .*: KeyError: 'logits'"),
         ("few", r"gives logits of shape \[1, 7\] for one image, digits on photographs has 10 classes"),
     ],
 )
@@ -124,6 +138,21 @@ def test_a_model_whose_draws_hang_together_or_are_not_its_noise_alone_is_refused
     with pytest.raises(ValueError, match="answers otherwise to a noisy image alone than among others"):
         certify_run(models / "out", settings, device=CPU, given=given)
     assert not (models / "out").exists()
+
+
+def test_a_model_without_numbers_is_refused_and_leaves_nothing(models):
+    settings = CertifySettings(examples=3, n_select=10, n_estimate=20, precision="float32")
+    with pytest.raises(ValueError, match="no numbers"):
+        certify_run(models / "out", settings, device=CPU, given=Given("my_models:nan", ("--data.kind=digits",), 0.5))
+    assert not (models / "out").exists()
+
+
+def test_a_folder_with_something_else_in_recipe_yaml_is_left_alone(models):
+    (models / "out").mkdir()
+    (models / "out" / "recipe.yaml").write_text("{: no yaml")
+    settings = CertifySettings(examples=3, n_select=10, n_estimate=20, precision="float32")
+    with pytest.raises(RecipeError, match="holds another model or benchmark; choose another folder with --out"):
+        certify_run(models / "out", settings, device=CPU, given=Given("my_models:smoothed", ("--data.kind=digits",)))
 
 
 def test_a_benchmark_that_is_not_known_is_refused(models):

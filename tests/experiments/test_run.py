@@ -108,7 +108,7 @@ def test_weights_of_another_recipe_are_refused(trained, tiny, tmp_path):
 
 
 def test_more_examples_than_there_are_is_refused_before_anything_is_drawn(trained):
-    with pytest.raises(ValueError, match="so examples=1000 is too many"):
+    with pytest.raises(ValueError, match="so 1000 are too many; take --examples"):
         certify_run(trained, dataclasses.replace(TINY.certify, examples=1000), device=CPU, name="x")
     with pytest.raises(ValueError, match="n_estimate=3 cannot certify anything"):
         certify_run(trained, dataclasses.replace(TINY.certify, n_estimate=3), device=CPU, name="x")

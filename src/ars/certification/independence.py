@@ -16,6 +16,8 @@ IMAGES = 2
 SAME = 0.05  # of the spread over the draws: more than batches of another size round, less than a class needs to win
 ROUNDING = 16  # units in the last place of the largest logit
 
+NO_NUMBERS = "the classifier gave logits that are no numbers (NaN), which vote for nothing; mend it first"
+
 _TRIED: WeakKeyDictionary[nn.Module, set[Hashable]] = WeakKeyDictionary()
 
 
@@ -38,6 +40,13 @@ def check_independent(model: SmoothedClassifier, images: Images) -> None:
         tried.add(key)
 
 
+def check_logits(logits: object) -> None:
+    """Refuse what no vote can be counted from; whether all are numbers is not looked at."""
+    if not isinstance(logits, Tensor) or logits.ndim != 2 or logits.shape[1] < 2:
+        got = list(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+        raise ValueError(f"the classifier must give [b, classes] logits of two or more classes, got {got}")
+
+
 @torch.inference_mode()
 def _try(model: SmoothedClassifier, images: Images) -> None:
     some = images[:IMAGES]
@@ -50,6 +59,9 @@ def _try(model: SmoothedClassifier, images: Images) -> None:
 
     with evaluating(model), torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
         together = answer(slice(None))
+        check_logits(together)
+        if together.isnan().any():
+            raise ValueError(NO_NUMBERS)
         alone = torch.cat([answer(slice(draw, draw + 1)) for draw in noise])
     rounding = ROUNDING * torch.finfo(together.dtype).eps * together.abs().max()
     if ((together - alone).abs() > SAME * together.std(dim=0) + rounding).any():

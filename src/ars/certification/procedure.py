@@ -1,6 +1,7 @@
 """certify() and predict(): select a class, estimate its probability on fresh draws, abstain or state a radius."""
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -39,9 +40,23 @@ def check_request(
     check_enough(schedule.n_max, alpha, bound)
     model.radius(0.75, 0.25, norm=norm, dim=dim)  # refuses a norm that the proof does not cover
     make_rule(schedule, model, norm=norm, dim=dim, alpha=alpha, bound=bound).check()
-    if n_select < 1:
-        raise ValueError(f"n_select must be at least 1, got {n_select}")
+    check_counts(n_select=n_select, n_estimate=schedule.n_max)
     check_drawing(seed, indices, precision)
+
+
+def check_model(model: object) -> None:
+    """Refuse a network that is not smoothed."""
+    if not isinstance(model, SmoothedClassifier):
+        raise TypeError(
+            f"expected a smoothed classifier, got {type(model).__name__}; smooth it: ars.cohen(net, sigma=0.5)"
+        )
+
+
+def check_counts(**counts: int | None) -> None:
+    """Refuse numbers that are not whole and positive; None is as many as suits."""
+    for name, count in counts.items():
+        if count is not None and (not isinstance(count, Integral) or count < 1):
+            raise ValueError(f"{name} must be a whole number of at least 1, got {count!r}")
 
 
 def check_enough(n_estimate: int, alpha: float, bound: Bound) -> None:
@@ -81,9 +96,10 @@ def certify(
     Fewer draws than n_estimate do with mode="radius", which plans them to lose no more than a share tolerance
     (default .01) of the radius, and mode="curve", which only decides which of the increasing radii are certified.
     """
+    check_model(model)
+    check_counts(n_select=n_select, n_estimate=n_estimate, batch_size=batch_size)
     images = as_batch(x)
     dim = images[0].numel()
-    check_enough(n_estimate, alpha, bound)  # a schedule of no draws would be refused under another name
     schedule = Schedule.of(mode, n_estimate, radii=radii, tolerance=tolerance)
     rule_of: dict[str, Any] = {"norm": norm, "dim": dim, "alpha": alpha, "bound": bound}
     names = _names(images, indices)
@@ -171,6 +187,8 @@ def predict(
     leading classes are told apart by an exact binomial test. There is no radius; the command ``ars predict`` has one,
     it is certify() on image files.
     """
+    check_model(model)
+    check_counts(n=n, batch_size=batch_size)
     images = as_batch(x)
     check_alpha(alpha)
     if 2 * 0.5**n > alpha:

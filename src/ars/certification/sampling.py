@@ -18,6 +18,7 @@ from torch import Tensor
 
 from ars.certification.engine import prepared
 from ars.certification.evaluating import evaluating
+from ars.certification.independence import NO_NUMBERS, check_logits
 from ars.certification.memory import BLOCK, suitable_batch
 from ars.smoothing import SmoothedClassifier
 from ars.smoothing.compose import Composition
@@ -130,7 +131,7 @@ def count_votes(
             unclear |= logits.isnan().any()  # looked at once, at the end: nothing waits for the host
             done += len(group)
     if unclear:
-        raise ValueError("the classifier gave logits that are no numbers (NaN), which vote for nothing; mend it first")
+        raise ValueError(NO_NUMBERS)
     assert counts is not None
     return counts.cpu().numpy()
 
@@ -178,10 +179,7 @@ def _logits(
             for position, generator in zip(positions, generators, strict=True)
         ]
         logits = model.classifier(model.combine(one_batch(blocks)))
-    if logits.ndim != 2 or logits.shape[1] < 2:
-        raise ValueError(
-            f"the classifier must give [b, classes] logits of two or more classes, got {list(logits.shape)}"
-        )
+    check_logits(logits)
     return logits
 
 

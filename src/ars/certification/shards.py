@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any, Self
 
 from ars.certification.records import Record, RecordError, read_records
+from ars.certification.run_folder import PACKED
 from ars.certification.writing import write_new, write_whole
 
 SETTINGS = "settings.json"
 SHARD_SIZE = 10
 MOST_NAMED = 4
+SAME_BRIGHTNESS = 1 / 255  # what another version of a decoder may change the mean of an image by, and much more
 
 
 class IncompleteError(RecordError):
@@ -61,11 +63,16 @@ class Layout:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What all records of a folder have in common: their layout, the settings and a digest of the model."""
+    """What all records of a folder have in common: their layout, the settings, a digest of the model, and the images.
+
+    images are the number of all test images and the mean brightness of some of them, which decoders of other versions
+    leave as it is; none where an earlier version began.
+    """
 
     layout: Layout
     settings: dict[str, Any]
     model: str
+    images: tuple[float, ...] = ()
 
     def to_json(self) -> str:
         """The content of settings.json; equal manifests give equal files."""
@@ -75,7 +82,7 @@ class Manifest:
     def from_json(cls, text: str) -> Self:
         """Read it back; a field that is missing or unknown is an error."""
         raw = json.loads(text)
-        return cls(layout=Layout(**raw.pop("layout")), **raw)
+        return cls(layout=Layout(**raw.pop("layout")), images=tuple(raw.pop("images", ())), **raw)
 
 
 @dataclass(frozen=True)
@@ -107,6 +114,8 @@ def begin(folder: Path, wanted: Manifest) -> Manifest:
 
     Of processes that begin at the same time one writes it, and the others are held against that.
     """
+    if (folder / PACKED).exists():
+        raise RecordError(f"{folder} holds packed records, which are complete; certify under another --name")
     if read_manifest(folder) is None:
         write_new(folder / SETTINGS, wanted.to_json())
     have = read_manifest(folder)
@@ -199,3 +208,12 @@ def _check_same(folder: Path, have: Manifest, wanted: Manifest) -> None:
         raise RecordError(
             f"{folder} holds records of a model with other weights or noise; certify under another --name"
         )
+    if have.images and wanted.images and not _same_images(have.images, wanted.images):
+        were, are = int(have.images[0]), int(wanted.images[0])
+        told = f"there were {were} test images, now there are {are}" if were != are else f"of {are} some have changed"
+        raise RecordError(f"{folder} holds records of other images: {told}; certify under another --name")
+
+
+def _same_images(have: tuple[float, ...], wanted: tuple[float, ...]) -> bool:
+    pairs = zip(have[1:], wanted[1:], strict=False)
+    return have[0] == wanted[0] and len(have) == len(wanted) and all(abs(a - b) <= SAME_BRIGHTNESS for a, b in pairs)

@@ -20,12 +20,19 @@ def records_folder(run: Path, name: str) -> Path:
     return run / CERTIFY / name
 
 
-def make_manifest(settings: CertifySettings, *, model: str, shard_size: int | None, begun: Manifest | None) -> Manifest:
+def make_manifest(
+    settings: CertifySettings,
+    *,
+    model: str,
+    images: tuple[float, ...],
+    shard_size: int | None,
+    begun: Manifest | None,
+) -> Manifest:
     """The manifest of these settings; a shard size that is not given is that of what was begun."""
     size = shard_size or (begun.layout.shard_size if begun else SHARD_SIZE)
     own = {name: value for name, value in asdict(settings).items() if name not in _OF_LAYOUT}
     # through JSON, as it will be read back: tuples become lists
-    return Manifest(Layout(settings.examples, settings.every, size), json.loads(json.dumps(own)), model)
+    return Manifest(Layout(settings.examples, settings.every, size), json.loads(json.dumps(own)), model, images)
 
 
 def begun_settings(run: Path, name: str) -> CertifySettings | None:

@@ -13,6 +13,7 @@ from ars.certification.certificate import Certificate
 from ars.certification.independence import check_independent
 from ars.certification.procedure import certify, check_request
 from ars.certification.records import Record
+from ars.certification.run_folder import ENVIRONMENT
 from ars.certification.sampling import Precision
 from ars.certification.shards import Layout, begin, read_manifest, read_shard, write_shard
 from ars.certification.writing import remove_stale
@@ -20,7 +21,6 @@ from ars.data.benchmark import Benchmark
 from ars.experiments.beginning import make_manifest, records_folder
 from ars.experiments.device import choose_precision
 from ars.experiments.environment import write_environment
-from ars.experiments.files import ENVIRONMENT
 from ars.experiments.fingerprint import fingerprint
 from ars.experiments.given import Source
 from ars.experiments.progress import Progress
@@ -28,6 +28,8 @@ from ars.experiments.recipe import CertifySettings
 from ars.experiments.run import load_run
 from ars.experiments.world import World
 from ars.smoothing import SmoothedClassifier
+
+SAMPLED = 16
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,10 @@ class Job:
             Record(certificate, truth, self.layout.name, seconds)
             for certificate, truth in zip(certificates, labels.tolist(), strict=True)
         ]
-        write_shard(self.folder, number, [*have, *fresh])
+        # what another process has written meanwhile stays: it may have been asked for more images of this shard
+        there = read_shard(self.folder, self.layout, number)
+        done = {record.certificate.index for record in there}
+        write_shard(self.folder, number, [*there, *(it for it in fresh if it.certificate.index not in done)])
         return fresh
 
 
@@ -88,9 +93,16 @@ def prepare(
         seed=settings.seed,
         precision=cast(Precision, settings.precision),
     )
-    wanted = make_manifest(settings, model=fingerprint(model), shard_size=shard_size, begun=read_manifest(records))
+    some = benchmark.examples("test", sample(benchmark.size("test")))[0].to(device)
+    wanted = make_manifest(
+        settings,
+        model=fingerprint(model),
+        images=(benchmark.size("test"), *(round(float(image.mean()), 4) for image in some)),
+        shard_size=shard_size,
+        begun=read_manifest(records),
+    )
     check_subset(benchmark, wanted.layout)
-    check_independent(model, benchmark.examples("test", range(min(2, benchmark.size("test"))))[0].to(device))
+    check_independent(model, some)
     if given:
         given.claim(folder, model, benchmark, device)
     begin(records, wanted)
@@ -131,13 +143,22 @@ def certify_run(
     return records
 
 
+def sample(total: int) -> list[int]:
+    """The test images that a change of the set is noticed at: the first, the last and some between.
+
+    >>> sample(3), sample(1000)[:3], sample(1000)[-1]
+    ([0, 1, 2], [0, 66, 133], 999)
+    """
+    return sorted({round(number * (total - 1) / (SAMPLED - 1)) for number in range(SAMPLED)})
+
+
 def check_subset(benchmark: Benchmark, layout: Layout) -> None:
     """Refuse more examples than there are."""
     there = len(range(0, benchmark.size("test"), layout.every))
     if layout.examples > there:
         raise ValueError(
-            f"{benchmark.title} has {there} test images at every={layout.every}, "
-            f"so examples={layout.examples} is too many"
+            f"{benchmark.title} has {there} test images at every={layout.every}, so {layout.examples} are too many; "
+            f"take --examples {there} or fewer"
         )
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import torch
 import yaml
 
+from ars.certification.run_folder import RECIPE
 from ars.certification.writing import write_whole
 from ars.data.benchmark import Benchmark
 from ars.experiments.build import build_benchmark
-from ars.experiments.files import RECIPE
 from ars.experiments.importing import check_fit, import_network
 from ars.experiments.recipe import RecipeError, read_recipe
 from ars.experiments.run import describe, load_run
@@ -41,7 +41,7 @@ class Given:
         # looked at before the recipe, which another rank may be writing
         used = folder.exists() and (not folder.is_dir() or any(folder.glob("[!.]*")))
         if path.exists():
-            if yaml.safe_load(path.read_text(encoding="utf-8")) != content:
+            if _read(path) != content:
                 raise RecipeError(f"{folder} holds another model or benchmark; choose another folder with --out")
         elif used:
             raise RecipeError(f"{folder} exists and is not a run folder; choose another folder with --out")
@@ -62,6 +62,14 @@ class Around:
 
     def claim(self, folder: Path, model: SmoothedClassifier, benchmark: Benchmark, device: torch.device) -> None:
         """Nothing: the folder is the run's own."""
+
+
+def _read(path: Path) -> object:
+    """A recipe.yaml; None where it is none, and so belongs to something else."""
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError):
+        return None
 
 
 Source = Given | Around

@@ -75,11 +75,15 @@ def check_fit(
     try:
         with torch.inference_mode(not trains):
             logits = model.eval()(images, torch.Generator(device).manual_seed(0))
-    except (RuntimeError, ValueError, TypeError, IndexError) as error:
-        first = str(error).strip().partition("\n")[0]
+    except Exception as error:  # anybody's code
+        first = f"{type(error).__name__}: {error}".strip().partition("\n")[0]
         raise ValueError(
             f"{name} cannot take the {benchmark.title} images of shape {list(benchmark.shape)}: {first}"
         ) from error
+    if not isinstance(logits, torch.Tensor):
+        raise ValueError(
+            f"{name} gives a {type(logits).__name__} for an image, expected a tensor of logits [b, classes]"
+        )
     shape, classes = list(logits.shape), len(benchmark.class_names)
     if shape != [1, classes]:
         raise ValueError(f"{name} gives logits of shape {shape} for one image, {benchmark.title} has {classes} classes")

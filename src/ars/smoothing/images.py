@@ -6,8 +6,10 @@ from torch import Tensor
 from ars.smoothing.mechanism import Images
 
 
-def as_batch(x: Tensor) -> Images:
+def as_batch(x: object) -> Images:
     """Check one image [c, h, w] or a batch [b, c, h, w] and return the batch."""
+    if not isinstance(x, Tensor):
+        raise TypeError(f"images must be a torch tensor, got {type(x).__name__}; use torch.from_numpy or torch.stack")
     if x.ndim not in (3, 4):
         raise ValueError(f"expected an image [c, h, w] or a batch [b, c, h, w], got shape {list(x.shape)}")
     if not x.is_floating_point():
