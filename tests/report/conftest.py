@@ -75,11 +75,12 @@ def build_run(
     name: str = "test",
     stages: int = 0,
     environment: Mapping[str, Any] | None = None,
+    train: Mapping[str, Any] | None = None,
 ) -> Path:
     """A run folder on disk; with more examples than records, one that is not complete."""
     folder = path / "certify" / name
     folder.mkdir(parents=True)
-    recipe = {"method": method, "sigma": sigma, "seed": seed, "data": {"kind": kind}}
+    recipe = {"method": method, "sigma": sigma, "seed": seed, "data": {"kind": kind}, "train": dict(train or {})}
     (path / "recipe.yaml").write_text(yaml.safe_dump(recipe))
     (path / "benchmark.json").write_text(json.dumps({"title": title, "class_names": CLASSES, "shape": SHAPE}))
     shards = [build_records()] if shards is None else shards

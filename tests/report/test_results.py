@@ -154,6 +154,19 @@ def test_seeds_form_groups_and_methods_sections(make_run):
     assert high.heading == "digits on photographs, 6×6, σ = 0.5"
 
 
+def test_trainings_of_one_method_that_differ_stand_side_by_side(make_run):
+    """Never averaged: another learning rate is no seed."""
+    runs = load(
+        make_run("usual", method="adaptive", train={"epochs": 7, "lr": 0.1}),
+        make_run("longer", method="adaptive", train={"epochs": 9, "lr": 0.1}),
+        make_run("again", method="adaptive", seed=1, train={"epochs": 7, "lr": 0.1}),
+        make_run("plain"),
+    )
+    [section] = make_sections(runs)
+    found = [(group.label, [run.name for run in group.runs]) for group in section.groups]
+    assert found == [("Cohen et al.", ["plain"]), ("ARS (usual)", ["usual", "again"]), ("ARS (longer)", ["longer"])]
+
+
 def test_one_seed_twice_is_refused(make_run):
     with pytest.raises(ReportError, match="both seed 0"):
         make_sections(load(make_run("a"), make_run("b")))

@@ -83,6 +83,8 @@ def _draw_panel(panel: "Axes", block: Block, limit: float, origin: str) -> None:
 
 def _draw_group(panel: "Axes", group: Group, x: NDArray[np.float64], curves: NDArray[np.float64]) -> None:
     colour, dashes = LINES.get(group.method, ("black", "-"))
+    if group.variant:  # of one method: its colour, a line of its own
+        dashes = ("-", "--", "-.", ":")[(group.variant - 1) % 4]
     mean = curves.mean(axis=0)
     label = group.label
     if len(curves) > 1:

@@ -8,6 +8,7 @@ from ars.certification.bounds import Bound
 from ars.report.errors import ReportError
 from ars.report.measures import Outcomes, outcomes
 from ars.report.results import Run, Settings, difference
+from ars.report.training import same_training
 
 METHOD_NAMES = {
     "cohen": "Cohen et al.",
@@ -26,9 +27,13 @@ def method_name(method: str) -> str:
 
 @dataclass(frozen=True)
 class Group:
-    """The runs of one method at one noise level on one benchmark, one a seed."""
+    """The runs of one method at one noise level on one benchmark, one a seed.
+
+    Where several trainings of one method stand side by side, variant counts them and the label names the first run.
+    """
 
     runs: tuple[Run, ...]
+    variant: int = 0
 
     @property
     def method(self) -> str:
@@ -38,7 +43,7 @@ class Group:
     @property
     def label(self) -> str:
         """The method's name for a reader."""
-        return method_name(self.method)
+        return f"{method_name(self.method)} ({self.runs[0].name})" if self.variant else method_name(self.method)
 
     @property
     def settings(self) -> Settings:
@@ -93,9 +98,20 @@ def make_sections(runs: Iterable[Run]) -> list[Section]:
     """Sort runs into sections by benchmark, size, threat, bound, grid and noise level, and into groups by method."""
     ordered = sorted(runs, key=lambda run: (_section_key(run), method_rank(run.method), run.seed))
     return [
-        Section(tuple(make_group(tuple(group)) for _, group in groupby(section, key=lambda run: run.method)))
+        Section(tuple(group for _, own in groupby(section, key=lambda run: run.method) for group in _trainings(own)))
         for _, section in groupby(ordered, key=_section_key)
     ]
+
+
+def _trainings(runs: Iterable[Run]) -> list[Group]:
+    """The runs of one method by how they were trained: only seeds of one training are averaged."""
+    kinds: list[list[Run]] = []
+    for run in runs:
+        like = next((kind for kind in kinds if same_training(kind[0].recipe, run.recipe)), None)
+        kinds.append([run]) if like is None else like.append(run)
+    groups = [make_group(kind) for kind in kinds]
+    several = len(groups) > 1
+    return [replace(group, variant=number) for number, group in enumerate(groups, start=1)] if several else groups
 
 
 def _section_key(run: Run) -> tuple[object, ...]:
@@ -124,6 +140,6 @@ def make_group(runs: Sequence[Run]) -> Group:
         if earlier.seed == run.seed:
             raise ReportError(
                 f"{earlier.name} and {run.name} are both seed {run.seed} of {run.method} at sigma {run.sigma:g}; "
-                "give one run a seed"
+                "report one of them"
             )
     return Group(tuple(runs))

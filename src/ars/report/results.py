@@ -59,6 +59,7 @@ class Run:
     missing: int
     stages: Path | None
     environment: dict[str, str]
+    recipe: dict[str, Any]
 
     @property
     def bounds(self) -> tuple[Bound, ...]:
@@ -120,6 +121,7 @@ def _load_run(path: Path, run_name: str, *, certification: str, partial: bool) -
             missing=len(merged.missing),
             stages=folder / STAGES if (folder / STAGES).exists() else None,
             environment=_load_environment(path / ENVIRONMENT),
+            recipe=recipe,
         )
     except (KeyError, TypeError, ValueError) as error:
         raise ReportError(f"recipe.yaml or benchmark.json of {path} lacks or garbles a field: {error!r}") from error

@@ -7,15 +7,13 @@ from itertools import combinations, groupby
 from pathlib import Path
 
 from ars.certification.bounds import Bound
-from ars.certification.run_folder import MAIN, NOT_OF_WEIGHTS
+from ars.certification.run_folder import MAIN
 from ars.report.archive.cells import Cell
 from ars.report.errors import ReportError
 from ars.report.groups import Group, make_group, make_sections, method_name, method_rank
 from ars.report.measures import Outcomes, Spread
 from ars.report.table import Block, certified_at, make_row, make_table
-
-NOT_OF_TRAINING = {"seed", "certify", "classifier.from_run", "classifier.sha256", *NOT_OF_WEIGHTS}
-"""Keys in which the seeds of a row may differ: a classifier that was trained before has a seed of its own."""
+from ars.report.training import same_training
 
 
 @dataclass(frozen=True)
@@ -175,22 +173,12 @@ def make_entries(cells: Iterable[Cell]) -> list[Entry]:
     for one, other in (pair for entry in entries for pair in combinations(entry.cells, 2)):
         if one.seed == other.seed:
             raise ReportError(f"{one.name} and {other.name} are the same seed; remove one of them")
-        if not _same_training(one.resolved, other.resolved):
+        if not same_training(one.resolved, other.resolved):
             raise ReportError(
                 f"{one.name} and {other.name} are called seeds of one recipe, {one.recipe_name}, but were trained "
                 "differently; give their sweep files different recipe_names and pack them again"
             )
     return entries
-
-
-def _same_training(one: object, other: object, name: str = "") -> bool:
-    """Whether two recipes train alike but for the seed; a key that only one has came with a later version."""
-    if name in NOT_OF_TRAINING:
-        return True
-    if not (isinstance(one, dict) and isinstance(other, dict)):
-        return one == other
-    shared = one.keys() & other.keys()
-    return all(_same_training(one[key], other[key], f"{name}.{key}".lstrip(".")) for key in shared)
 
 
 def make_views(entries: Sequence[Entry]) -> list[View]:
