@@ -194,7 +194,7 @@ def test_a_model_of_ones_own_is_certified_and_reported(tmp_path, monkeypatch, ca
     assert main(["report", "runs/own", "--out", "report"]) == 0
     for command in (["certify", "runs/own"], ["predict", "runs/own", "a.png"]):
         assert main(command) == 2
-        assert "give --model own_model:smoothed again" in capsys.readouterr().err
+        assert "ars certify --model own_model:smoothed --out runs/own goes on" in capsys.readouterr().err
     sys.modules.pop("own_model")
 
 

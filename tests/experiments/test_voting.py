@@ -64,9 +64,20 @@ def test_an_interrupted_vote_goes_on(run):
     assert not (run / "vote-begun.json").exists()
 
 
-def test_a_vote_of_other_draws_is_made_anew(run):
-    vote(run)
+def test_a_finished_vote_of_other_draws_is_not_written_over(run):
+    whole = vote(run)
+    with pytest.raises(ValueError, match=r"vote\.json is a vote of .* draws .*; move it away to vote with 7 draws"):
+        vote(run, draws=7)
+    assert json.loads((run / "vote.json").read_text())["draws"] == whole.draws
+    (run / "vote.json").rename(run / "elsewhere.json")
     assert vote(run, draws=7).draws == 7
-    assert json.loads((run / "vote.json").read_text())["draws"] == 7
     with pytest.raises(ValueError, match="need draws >= 1"):
         vote(run, draws=0)
+
+
+def test_a_vote_of_other_weights_is_made_anew(run):
+    whole = vote(run)
+    other = {**json.loads((run / "vote.json").read_text()), "model": "0" * 16, "draws": 7}
+    (run / "vote.json").write_text(json.dumps(other))
+    assert vote(run).correct == whole.correct
+    assert json.loads((run / "vote.json").read_text())["model"] == whole.model

@@ -117,7 +117,10 @@ def recipe_of(folder: Path) -> CertifySettings:
         raise ValueError(f"{folder} is not a run folder: it has no {RECIPE}; make one with ars train")
     imported = imported_model(path)
     if imported is not None:
-        raise ValueError(f"{folder} belongs to a model that was not trained here; give --model {imported} again")
+        raise ValueError(
+            f"{folder} belongs to a model that was not trained here, of which it holds the records alone; "
+            f"ars certify --model {imported} --out {folder} goes on with them"
+        )
     return read_recipe(path).certify
 
 

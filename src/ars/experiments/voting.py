@@ -12,6 +12,7 @@ from typing import Literal, cast
 
 import torch
 
+from ars.certification.run_folder import VOTE
 from ars.certification.sampling import Precision, local_votes
 from ars.data.benchmark import Benchmark
 from ars.experiments.device import choose_precision
@@ -43,6 +44,7 @@ def vote_run(
     _, benchmark, model = load_run(folder, device, classifier=classifier)
     total = benchmark.size("test")
     tally = Tally(0, draws, 0, seed, 0.0, choose_precision(precision, device), fingerprint(model))
+    _check_free(folder, tally)
     for begun in (True, False):
         have = read_tally(folder, begun=begun)
         if have is not None and have.same_vote(tally) and have.images <= total:
@@ -55,6 +57,17 @@ def vote_run(
         write_tally(folder, tally, begun=tally.images < total)
         report(tally, total)
     return tally
+
+
+def _check_free(folder: Path, wanted: Tally) -> None:
+    """Refuse to write over a finished vote of the same model."""
+    have = read_tally(folder)
+    if have is not None and have.model == wanted.model and not have.same_vote(wanted):
+        asked = f"{wanted.draws} draws with seed {wanted.seed} in {wanted.precision}"
+        raise ValueError(
+            f"{folder / VOTE} is a vote of {have.draws} draws with seed {have.seed} in {have.precision}; move it away to "
+            f"vote with {asked}"
+        )
 
 
 def _more(tally: Tally, model: SmoothedClassifier, benchmark: Benchmark, device: torch.device) -> Tally:
