@@ -65,8 +65,8 @@ def _check_free(folder: Path, wanted: Tally) -> None:
     if have is not None and have.model == wanted.model and not have.same_vote(wanted):
         asked = f"{wanted.draws} draws with seed {wanted.seed} in {wanted.precision}"
         raise ValueError(
-            f"{folder / VOTE} is a vote of {have.draws} draws with seed {have.seed} in {have.precision}; move it away to "
-            f"vote with {asked}"
+            f"{folder / VOTE} is a vote of {have.draws} draws with seed {have.seed} in {have.precision}; "
+            f"move it away to vote with {asked}"
         )
 
 
