@@ -142,6 +142,21 @@ def test_a_certification_goes_on_with_what_it_was_begun_with(run, capsys):
     assert "records with alpha=0.01, asked for is 0.05; certify under another --name" in capsys.readouterr().err
 
 
+def test_another_mode_than_was_begun_is_refused_by_name(run, capsys):
+    assert main(["certify", str(run), *CERTIFY, "--mode=curve", "--radii", "0", "1/255"]) == 0
+    capsys.readouterr()
+    assert main(["certify", str(run), "--device=cpu", "--mode=fixed"]) == 2
+    assert "holds records with mode=curve, asked for is fixed" in capsys.readouterr().err
+
+
+def test_a_file_in_the_place_of_a_run_is_named(tmp_path, capsys):
+    (tmp_path / "notes.txt").write_text("mine")
+    own = ["--model", "own_model:smoothed", "--data", "digits", "--out", str(tmp_path / "notes.txt")]
+    assert main(["certify", *own, "--device=cpu"]) == 2
+    assert "notes.txt is a file; choose a folder with --out" in capsys.readouterr().err
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
 @pytest.mark.parametrize("call", ["fsync", "replace"])
 def test_a_full_disk_is_one_sentence_and_loses_nothing(run, call, monkeypatch, capsys):
     real, allowed = getattr(os, call), iter(range(3 if call == "replace" else 8))  # the manifest is linked

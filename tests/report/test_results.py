@@ -167,6 +167,16 @@ def test_trainings_of_one_method_that_differ_stand_side_by_side(make_run):
     assert found == [("Cohen et al.", ["plain"]), ("ARS (usual)", ["usual", "again"]), ("ARS (longer)", ["longer"])]
 
 
+def test_the_command_that_is_named_makes_the_records_that_are_missing(make_run):
+    path = make_run("a", name="more")
+    with pytest.raises(ReportError, match=r"holds no records; run `ars certify .*/a` first"):
+        load_runs([path])
+    with pytest.raises(ReportError, match=r"run `ars certify .*/a --name other` first"):
+        load_runs([path], name="other")
+    with pytest.raises(ReportError, match="--name must be a plain folder name, got 'a/b'"):
+        load_runs([path], name="a/b")
+
+
 def test_one_seed_twice_is_refused(make_run):
     with pytest.raises(ReportError, match="both seed 0"):
         make_sections(load(make_run("a"), make_run("b")))

@@ -23,7 +23,7 @@ def limit_memory(device: torch.device, gib: float) -> None:
     halved. CUDA's own context and code, some hundred MB, are not torch's and come on top.
     """
     if device.type != "cuda":
-        raise ValueError(f"a memory limit needs a CUDA device, got {device}; use a smaller batch_size")
+        raise ValueError(f"a memory limit needs a CUDA device, got {device}; leave it out")
     total = torch.cuda.get_device_properties(device).total_memory
     if not 0 < gib * GIB <= total:
         raise ValueError(f"the memory limit must be above 0 and at most {total / GIB:.1f} GiB, got {gib} GiB")

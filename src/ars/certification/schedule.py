@@ -33,7 +33,7 @@ class Schedule:
         if self.mode not in MODES:
             raise ValueError(f"mode must be one of {', '.join(MODES)}, got {self.mode!r}")
         if self.n_max < 1:
-            raise ValueError(f"n_max must be at least 1, got {self.n_max}")
+            raise ValueError(f"n_estimate must be at least 1, got {self.n_max}")
         if bool(self.radii) != (self.mode == "curve"):
             raise ValueError(f"mode='curve' needs radii and no other mode takes them, got {self.mode!r}, {self.radii}")
         increasing = all(low < high for low, high in zip(self.radii, self.radii[1:], strict=False))

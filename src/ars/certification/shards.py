@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ars.certification.records import Record, RecordError, read_records
-from ars.certification.run_folder import PACKED
+from ars.certification.run_folder import MAIN, PACKED
 from ars.certification.writing import write_new, write_whole
 
 SETTINGS = "settings.json"
@@ -193,7 +193,8 @@ def name_images(indices: tuple[int, ...], every: int) -> str:
 
 
 def _nothing(folder: Path) -> IncompleteError:
-    return IncompleteError(f"{folder} holds no records; run `ars certify {folder.parent.parent}` first")
+    name = "" if folder.name == MAIN else f" --name {folder.name}"
+    return IncompleteError(f"{folder} holds no records; run `ars certify {folder.parent.parent}{name}` first")
 
 
 def _check_same(folder: Path, have: Manifest, wanted: Manifest) -> None:

@@ -172,6 +172,8 @@ def _what(options: argparse.Namespace) -> "tuple[Path, Source | None]":
         )
     if options.data is None or options.out is None:
         raise ValueError("--model needs a benchmark and a place for the records: --data KIND[:ROOT] --out RUN")
+    if options.out.exists() and not options.out.is_dir():
+        raise ValueError(f"{options.out} is a file; choose a folder with --out")
     from ars.experiments.given import Given
 
     data = (*data_overrides(options.data), *(options.overrides or ()))

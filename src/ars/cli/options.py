@@ -92,6 +92,8 @@ def override(settings: CertifySettings, options: argparse.Namespace) -> CertifyS
     """The settings with what the command line gave."""
     given = {name: getattr(options, name, None) for name in settings.__dataclass_fields__}
     given = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+    if given["mode"] not in (None, settings.mode):  # what was said of another mode is not meant
+        settings = replace(settings, mode="fixed", radii=(), tolerance=None)
     return replace(settings, **{name: value for name, value in given.items() if value is not None})
 
 

@@ -76,6 +76,8 @@ def load_runs(paths: Sequence[Path], *, name: str = MAIN, partial: bool = False)
     """
     if not paths:
         raise ReportError("a report needs at least one run folder, got none")
+    if name in ("", "..") or Path(name).name != name:
+        raise ReportError(f"--name must be a plain folder name, got {name!r}")
     names = _distinct_names(paths)
     return [
         _load_run(path, run_name, certification=name, partial=partial)
