@@ -13,7 +13,7 @@ from ars.certification.certificate import Certificate
 from ars.certification.independence import check_independent
 from ars.certification.procedure import certify, check_request
 from ars.certification.records import Record
-from ars.certification.run_folder import ENVIRONMENT
+from ars.certification.run_folder import ENVIRONMENT, MAIN
 from ars.certification.sampling import Precision
 from ars.certification.shards import Layout, begin, read_manifest, read_shard, write_shard
 from ars.certification.writing import remove_stale
@@ -74,7 +74,7 @@ def prepare(
     settings: CertifySettings,
     *,
     device: torch.device,
-    name: str = "test",
+    name: str = MAIN,
     shard_size: int | None = None,
     given: Source | None = None,
 ) -> Job:
@@ -116,7 +116,7 @@ def certify_run(
     settings: CertifySettings,
     *,
     device: torch.device,
-    name: str = "test",
+    name: str = MAIN,
     shard_size: int | None = None,
     given: Source | None = None,
     world: World = World(),  # noqa: B008 (frozen)
@@ -147,7 +147,7 @@ def sample(total: int) -> list[int]:
     """The test images that a change of the set is noticed at: the first, the last and some between.
 
     >>> sample(3), sample(1000)[:3], sample(1000)[-1]
-    ([0, 1, 2], [0, 66, 133], 999)
+    ([0, 1, 2], [0, 67, 133], 999)
     """
     return sorted({round(number * (total - 1) / (SAMPLED - 1)) for number in range(SAMPLED)})
 
