@@ -13,8 +13,10 @@ from ars.certification.certificate import Certificate
 from ars.certification.schedule import Schedule
 from ars.cli import main
 from ars.cli.predict import mask_paths
+from ars.data.crops import read_fitted
+from ars.data.folder import folder as folder_of
 from ars.experiments.run import load_run
-from ars.experiments.stages import average_masks, fit_image
+from ars.experiments.stages import average_masks
 
 FEW = ["--n-select=20", "--n-estimate=40", "--precision=float32", "--device=cpu"]
 CERTIFICATE = Certificate(
@@ -35,7 +37,7 @@ def trained(tmp_path_factory):
 
 
 def picture(path, width=24, height=24, seed=0):
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     pixels = np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
     Image.fromarray(pixels).save(path)
     return path
@@ -103,29 +105,15 @@ def test_an_image_is_resized_only_if_asked(trained, tmp_path, capsys):
     assert capsys.readouterr().out.startswith(f"{image}: ")
 
 
-@pytest.mark.parametrize("shape", [(24, 24), (48, 48), (31, 50), (7, 90), (1, 1)])
-def test_fitting_covers_the_size(shape):
-    image = torch.rand(3, *shape)
-    fitted = fit_image(image, (24, 24))
-    assert fitted.shape == (3, 24, 24)
-    assert 0 <= fitted.min() <= fitted.max() <= 1
-    if shape == (24, 24):
-        assert torch.equal(fitted, image)
-
-
-@pytest.mark.parametrize("shape", [(24, 50), (50, 24), (48, 100)])
-def test_fitting_keeps_the_middle(shape):
-    image = torch.rand(3, *shape)
-    height, width = shape
-    top, left = max(0, (height - width) // 2), max(0, (width - height) // 2)
-    middle = image[:, top : height - top, left : width - left]
-    scaled = fit_image(middle, (24, 24))
-    fitted = fit_image(image, (24, 24))
-    if min(shape) == 24:
-        assert torch.equal(fitted, middle)
-    # away from the cut, where scaling saw what was cut away
-    assert torch.allclose(fitted[:, 2:-2, 2:-2], scaled[:, 2:-2, 2:-2], atol=1e-5)
-    assert torch.allclose(fit_image(image.flip(1, 2), (24, 24)).flip(1, 2), fitted, atol=1e-5)
+def test_a_resized_image_is_what_a_folder_shows(tmp_path):
+    """A certificate of ars predict --resize is one for the input that ars certify has of the same file."""
+    for number in range(30):
+        for name, width in (("a", 24), ("b", 50)):
+            picture(tmp_path / "photos" / name / f"{number}.png", width, 31, seed=number)
+    benchmark = folder_of(root=str(tmp_path / "photos"), size=24, workers=0)
+    images, _ = benchmark.examples("test", range(benchmark.size("test")))
+    files = [tmp_path / "photos" / name.decode() for name in benchmark._pictures.names["test"].tolist()]
+    assert torch.equal(images, torch.stack([read_fitted(file, 24) for file in files]))
 
 
 @pytest.mark.parametrize(("norm", "told"), [("linf", "5.097/255 in linf"), ("l2", "0.019 in l2")])

@@ -13,6 +13,7 @@ from ars.data.crops import (
     box_after_resizing,
     centre_box,
     cut,
+    fitted,
     holding_offset,
     random_resized_box,
     resized,
@@ -41,6 +42,28 @@ def test_a_box_is_resizing_first_and_cropping_then(width, height, seed):
 
 def _within(box, width, height):
     return (box[0], box[1], min(box[2], width), min(box[3], height))
+
+
+@pytest.mark.parametrize("size", [(24, 24), (48, 48), (50, 31), (90, 7), (1, 1)])
+def test_fitting_covers_the_size(size):
+    picture = noise(*size)
+    ours = fitted(picture, 24, "x")
+    assert ours.size == (24, 24)
+    if size == (24, 24):
+        assert np.array_equal(as_bytes(ours), as_bytes(picture))
+
+
+@pytest.mark.parametrize("size", [(50, 24), (24, 50), (100, 48)])
+def test_fitting_keeps_the_middle(size):
+    picture = noise(*size)
+    left, top = (max(0, (mine - other) // 2) for mine, other in (size, size[::-1]))
+    middle = picture.crop((left, top, size[0] - left, size[1] - top))
+    ours = as_bytes(fitted(picture, 24, "x")).astype(int)
+    if min(size) == 24:
+        assert np.array_equal(ours, as_bytes(middle))
+    # away from the cut, where scaling saw what was cut away
+    theirs = as_bytes(fitted(middle, 24, "x")).astype(int)
+    assert np.abs(ours - theirs)[:, 2:-2, 2:-2].max() <= 1
 
 
 def test_the_centre_of_imagenet():

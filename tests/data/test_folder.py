@@ -9,6 +9,7 @@ from ars.data import loading
 from ars.data.decoded import DecodedImages, cores
 from ars.data.errors import DataError
 from ars.data.folder import folder
+from ars.data.images import read_image
 from ars.data.pasted import PastedImages
 
 
@@ -37,11 +38,22 @@ def test_a_test_input_is_the_centre(root):
     benchmark = folder(root=str(root), size=24, workers=0)
     images, _ = benchmark.examples("test", [0])
     with Image.open(root / benchmark._pictures.names["test"][0].decode()) as picture:
-        width = int(27 * picture.width / picture.height)
+        width = int(24 * picture.width / picture.height)
         left = round((width - 24) / 2)
-        whole = picture.resize((width, 27), Image.Resampling.BILINEAR).crop((left, 2, left + 24, 26))
+        whole = picture.resize((width, 24), Image.Resampling.BILINEAR).crop((left, 0, left + 24, 24))
     difference = np.abs((images[0].permute(1, 2, 0) * 255).round().numpy() - np.asarray(whole).astype(int))
     assert difference.max() <= 1
+
+
+def test_an_image_of_the_size_is_left_alone(tmp_path, write_image):
+    for number in range(30):
+        for name in ("cat", "dog"):
+            write_image(tmp_path / "pets" / name / f"{number}.png", (32, 32), seed=number)
+    benchmark = folder(root=str(tmp_path / "pets"), size=32, workers=0)
+    for part in ("validation", "test"):
+        images, _ = benchmark.examples(part, range(benchmark.size(part)))
+        for image, name in zip(images, benchmark._pictures.names[part].tolist(), strict=True):
+            assert torch.equal(image, read_image(tmp_path / "pets" / name.decode()))
 
 
 def hashes(benchmark):

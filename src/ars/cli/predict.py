@@ -4,6 +4,7 @@ import argparse
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,7 +39,9 @@ def add_to(commands: Subparsers) -> None:
     parser = add_command(commands, "predict", run, summary="predict image files with certificates", teach=TEACH)
     parser.add_argument("folder", type=Path, metavar="RUN", help="a run folder made by ars train")
     parser.add_argument("images", type=Path, nargs="+", metavar="IMAGE", help="image files of the model's size")
-    parser.add_argument("--resize", action="store_true", help="scale and crop images to the model's size")
+    parser.add_argument(
+        "--resize", action="store_true", help="bring the short side to the model's size, crop the middle"
+    )
     parser.add_argument("--masks", type=Path, metavar="DIR", help="save the average mask of each image there, as PNG")
     parser.add_argument("--json", action="store_true", help="print one JSON object a line")
     add_classifier(parser)
@@ -51,20 +54,20 @@ def run(options: argparse.Namespace) -> int:
     """Read all images first, then certify them one by one."""
     settings = override(recipe_of(options.folder), options)
     from ars.certification.memory import limit_memory
+    from ars.data.crops import read_fitted
     from ars.data.images import read_image
     from ars.experiments.certifying import certify_images
     from ars.experiments.device import choose_device, choose_precision
     from ars.experiments.run import load_run
-    from ars.experiments.stages import average_masks, fit_image, save_masks
+    from ars.experiments.stages import average_masks, save_masks
 
     device = choose_device(options.device)
     settings = replace(settings, precision=choose_precision(settings.precision, device))
     if options.memory is not None:
         limit_memory(device, options.memory)
     _, benchmark, model = load_run(options.folder, device, classifier=options.classifier)
-    images = [read_image(path) for path in options.images]
-    if options.resize:
-        images = [fit_image(image, benchmark.shape[1:]) for image in images]
+    read = partial(read_fitted, side=benchmark.shape[-1]) if options.resize else read_image
+    images = [read(path) for path in options.images]
     for path, image in zip(options.images, images, strict=True):
         if image.shape != benchmark.shape:
             _, height, width = image.shape

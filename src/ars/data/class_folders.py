@@ -1,4 +1,4 @@
-"""Pictures sorted by class, with ImageNet's views: random resized crops and flips, or one centre crop."""
+"""Pictures sorted by class: random resized crops and flips in training, else one centre crop."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -5,12 +5,14 @@ Resizing only what the crop shows gives the same pixels as resizing the whole pi
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float64, UInt8
+from jaxtyping import Float, Float64, UInt8
 from PIL import Image
+from torch import Tensor
 
-from ars.data.images import UNREADABLE, as_rgb, unreadable
+from ars.data.images import UNREADABLE, as_rgb, as_tensor, open_upright, read_file, unreadable
 
 Box = tuple[float | int, float | int, float | int, float | int]
 """Left, upper, right, lower edge."""
@@ -60,6 +62,16 @@ def centre_box(width: int, height: int, *, short: int, side: int) -> Box:
     new_width, new_height = resized(width, height, short)
     left, top = round((new_width - side) / 2), round((new_height - side) / 2)
     return box_after_resizing(width, height, short=short, left=left, top=top, side=side)
+
+
+def fitted(picture: Image.Image, side: int, name: str) -> Image.Image:
+    """The centre, side x side, after the short side is brought to side: one of that size is left as it is."""
+    return cut(picture, centre_box(*picture.size, short=side, side=side), side, name)
+
+
+def read_fitted(path: Path, side: int) -> Float[Tensor, "3 s s"]:
+    """An image file in [0, 1] as a benchmark of that side shows the test images of a folder."""
+    return as_tensor(fitted(open_upright(read_file(path), str(path)), side, str(path)))
 
 
 def holding_offset(length: int, side: int, points: Sequence[float], margin: int, u: float) -> int:

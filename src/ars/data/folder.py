@@ -1,7 +1,8 @@
 """Anybody's own images: a folder (or a zip) with a folder a class, alone or pasted on backgrounds.
 
 With train/ and test/ (or val/) on top, a tenth of train/ is held out for validation; without, a tenth of all images
-is for validation and a tenth for testing, chosen by their names.
+is for validation and a tenth for testing, chosen by their names. Validation and testing show the centre of an image
+after its short side is brought to the size; an image of that size is left as it is, bit for bit.
 """
 
 from collections.abc import Sequence
@@ -23,7 +24,7 @@ from ars.data.packs import SUFFIX, Pack, read_pack, write_pack
 from ars.data.pasted import Material, PastedImages
 from ars.data.unreadable import leave_out_unreadable
 
-RESIZED, SMALLEST_BOX = 256 / 224, 0.25
+SMALLEST_BOX = 0.25
 VALIDATION, TEST = 0.1, 0.1
 PACKED_AT_ONCE = 64
 
@@ -46,7 +47,7 @@ def folder(
     stem = Path(root).resolve().stem
     digest = files.digest(name for part in PARTS for name in listings[part][0])
     if backgrounds is None:
-        pictures = class_pictures(files, listings, side=size, short=round(size * RESIZED), smallest=SMALLEST_BOX)
+        pictures = class_pictures(files, listings, side=size, short=size, smallest=SMALLEST_BOX)
         return DecodedImages(
             pictures,
             title=stem,

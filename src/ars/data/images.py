@@ -18,13 +18,22 @@ UNREADABLE = (OSError, SyntaxError, ValueError, Image.DecompressionBombError)
 
 def read_image(path: Path) -> Float[Tensor, "3 h w"]:
     """An image file as RGB in [0, 1], the right way up."""
+    return as_tensor(decode(read_file(path), str(path)))
+
+
+def read_file(path: Path) -> bytes:
+    """The bytes of an image file."""
     try:
-        data = path.read_bytes()
+        return path.read_bytes()
     except FileNotFoundError:
         raise DataError(f"there is no image at {path}") from None
     except OSError as error:
         raise DataError(f"{path} cannot be read as an image: {error}") from error
-    return to_unit(torch.from_numpy(np.array(decode(data, str(path)))).permute(2, 0, 1))
+
+
+def as_tensor(picture: Image.Image) -> Float[Tensor, "3 h w"]:
+    """An RGB picture in [0, 1]."""
+    return to_unit(torch.from_numpy(np.array(picture)).permute(2, 0, 1))
 
 
 def decode(data: bytes, name: str) -> Image.Image:

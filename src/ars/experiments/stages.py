@@ -8,7 +8,6 @@ import torch
 from jaxtyping import Float
 from PIL import Image
 from torch import Tensor
-from torch.nn.functional import interpolate
 
 from ars.certification.run_folder import STAGES
 from ars.certification.shards import Layout
@@ -56,13 +55,3 @@ def save_masks(masks: Sequence[Float[Tensor, "h w"]], paths: Sequence[Path]) -> 
     for mask, path in zip(masks, paths, strict=True):
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray((255 * mask).round().to(torch.uint8).numpy()).save(path)
-
-
-def fit_image(image: Float[Tensor, "c h w"], size: Sequence[int]) -> Float[Tensor, "c height width"]:
-    """Scale until the image covers the size, then crop its middle; nothing is distorted."""
-    scale = max(wanted / have for wanted, have in zip(size, image.shape[1:], strict=True))
-    if scale != 1:
-        covering = [max(wanted, round(scale * have)) for wanted, have in zip(size, image.shape[1:], strict=True)]
-        image = interpolate(image[None], covering, mode="bilinear", antialias=True, align_corners=False)[0].clamp(0, 1)
-    top, left = ((have - wanted) // 2 for wanted, have in zip(size, image.shape[1:], strict=True))
-    return image[:, top : top + size[0], left : left + size[1]]
