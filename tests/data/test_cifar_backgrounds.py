@@ -10,11 +10,12 @@ import torch
 from PIL import Image
 
 from ars.data import cifar10
-from ars.data.backgrounds import load_backgrounds
+from ars.data.backgrounds import FORMER, KNOWN, load_backgrounds
 from ars.data.cifar10 import load_cifar10
 from ars.data.cifar_backgrounds import cifar_on_backgrounds, compose_cifar
 from ars.data.errors import DataError
-from ars.data.locations import cache_folders
+from ars.data.files import Files
+from ars.data.locations import BACKGROUNDS, cache_folders, locate
 from ars.data.moments import byte_moments
 from ars.data.packs import SUFFIX
 from ars.data.pasting import border_slots
@@ -209,7 +210,7 @@ def test_backgrounds_are_resized_whole_and_packed_once(tmp_path, write_backgroun
     assert np.array_equal(scenes.test[2].permute(1, 2, 0).numpy(), expected)
     archive = shutil.make_archive(str(tmp_path / "zipped" / "scenes"), "zip", root)
     zipped = load_backgrounds(archive, 48)
-    assert zipped.digest == scenes.digest  # the same names and lengths: the same pack
+    assert zipped.digest == scenes.digest  # the same names and contents: the same pack
 
 
 def test_the_pack_is_enough_where_the_originals_are_not(tmp_path, monkeypatch, write_backgrounds):
@@ -236,6 +237,24 @@ def test_changed_backgrounds_get_a_pack_of_their_own(tmp_path, write_backgrounds
     after = load_backgrounds(str(root), 40)
     assert len(after.train) == len(before.train) + 1
     assert after.digest != before.digest
+
+
+def test_backgrounds_of_the_same_names_and_lengths_get_packs_of_their_own(tmp_path):
+    for number, folder in enumerate(("here", "there")):
+        for part in ("train", "test"):
+            for name in range(2):
+                path = tmp_path / folder / "scenes" / part / f"{name}.bmp"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                Image.new("RGB", (40, 40), (90 * number, name, 0)).save(path)
+    here, there = (load_backgrounds(str(tmp_path / folder / "scenes"), 40) for folder in ("here", "there"))
+    assert here.test[0, 0].unique().tolist() == [0]
+    assert there.test[0, 0].unique().tolist() == [90]
+
+
+@pytest.mark.usefixtures("real_data")
+def test_packs_of_the_scenes_keep_their_name():
+    files = Files(locate(None, BACKGROUNDS, what="", key=""))
+    assert KNOWN[FORMER[files.digest(files.images("train") + files.images("test"))]] == "scene backgrounds"
 
 
 def test_too_few_backgrounds_are_refused(tmp_path, write_backgrounds):

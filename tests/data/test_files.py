@@ -1,3 +1,4 @@
+import os
 import pickle
 import shutil
 
@@ -35,6 +36,31 @@ def test_a_folder_and_a_zip_of_it_read_the_same(files, folder):
     assert files.has("test/notes.txt")
     assert not files.has("notes.txt")
     assert files.digest(files.images()) == Files(folder).digest(Files(folder).images())
+
+
+def test_a_digest_tells_files_of_the_same_names_and_lengths_apart(folder, tmp_path):
+    other = tmp_path / "others" / "photos"
+    shutil.copytree(folder, other)
+    assert Files(other).digest(["train/b.jpg"]) == Files(folder).digest(["train/b.jpg"])
+    (other / "train" / "b.jpg").write_bytes(b"train/B.jpg")
+    archives = [shutil.make_archive(str(tmp_path / name), "zip", root) for name, root in (("a", folder), ("b", other))]
+    for one, two in ((folder, other), [tmp_path / archive for archive in archives]):
+        assert Files(one).digest(["train/b.jpg"]) != Files(two).digest(["train/b.jpg"])
+        assert Files(one).digest(["train/a.PNG"]) == Files(two).digest(["train/a.PNG"])
+
+
+def test_a_folder_too_large_to_read_is_told_by_its_place_and_times(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr("ars.data.files.READ_WHOLE", 20)
+    monkeypatch.setattr(Files, "read", lambda *_: pytest.fail("read"))
+    names = ["train/a.PNG", "train/b.jpg"]
+    before = Files(folder).digest(names)
+    assert Files(folder).digest(names) == before
+    times = (folder / names[0]).stat()
+    os.utime(folder / names[0], ns=(times.st_atime_ns, times.st_mtime_ns + 1))
+    assert Files(folder).digest(names) != before
+    os.utime(folder / names[0], ns=(times.st_atime_ns, times.st_mtime_ns))
+    folder.rename(tmp_path / "moved")
+    assert Files(tmp_path / "moved").digest(names) != before
 
 
 def test_files_can_be_sent_to_another_process(files):

@@ -150,6 +150,19 @@ def test_any_images_can_be_pasted_on_backgrounds(root, tmp_path, write_backgroun
         folder(**{**options, "pasted": 64}, workers=0)
 
 
+def test_folders_of_the_same_names_and_lengths_are_told_apart(tmp_path, write_backgrounds):
+    scenes = write_backgrounds(tmp_path / "scenes")
+    for number, place in enumerate(("here", "there")):
+        for name in (f"{pet}/{index}.bmp" for pet in ("cat", "dog") for index in range(20)):
+            path = tmp_path / place / "pets" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.new("RGB", (24, 24), (90 * number, 0, 0)).save(path)
+    for options in ({"size": 24}, {"size": 48, "pasted": 24, "backgrounds": str(scenes)}):
+        here, there = (folder(root=str(tmp_path / it / "pets"), workers=0, **options) for it in ("here", "there"))
+        assert here.moments() != there.moments()
+        assert not torch.equal(here.examples("test", [0])[0], there.examples("test", [0])[0])
+
+
 def test_an_unreadable_file_is_named_and_skipped_only_if_asked(root, tmp_path, write_backgrounds):
     for name in ("cat/broken.jpg", "dog/text.png"):
         (root / name).write_text("no image")

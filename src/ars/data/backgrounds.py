@@ -25,8 +25,11 @@ from ars.data.packs import SUFFIX, Pack, read_pack, write_pack
 FILTER = "Pillow bilinear, antialiased"
 HELD_OUT = 0.05
 FEWEST = 2  # one training background is held out for validation, so one alone leaves none
-# Known collections, by the digest of their names and lengths, and what they are called wherever a number is shown.
-KNOWN = {"0050aa0c1299a697044e5c385ade2a139ca6d0d72dd69bcc976986328f66f767": "scene backgrounds"}
+# Known collections, by their listing in a pack, and what they are called wherever a number is shown.
+SCENES = "0050aa0c1299a697044e5c385ade2a139ca6d0d72dd69bcc976986328f66f767"
+KNOWN = {SCENES: "scene backgrounds"}
+# Packs of the scenes have long been named by names and lengths alone; the digest of their contents stands for that.
+FORMER = {"5a1b19330ae73969bb7dd2a8e0f101bc8719ca7ca57a1a9af436b3bb71f6197e": SCENES}
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,8 @@ def _find_pack(given: str | None, side: int) -> Pack:
     path = locate(given, BACKGROUNDS, what="background images", key="data.backgrounds")
     files = Files(path)
     names = files.images("train") + files.images("test")
-    listing = files.digest(names)
+    content = files.digest(names)
+    listing = FORMER.get(content, content)
     name = _pack_name(path.stem, side, listing[:8])
     if (kept := cached(name)) is not None:
         return read_pack(kept)

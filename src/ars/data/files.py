@@ -3,13 +3,16 @@
 import hashlib
 import os
 import zipfile
-from collections.abc import Iterable
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from ars.data.errors import DataError
 
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
+READ_WHOLE = 256 << 20  # bytes that a digest may read, a second or so
 
 
 class Files:
@@ -73,16 +76,28 @@ class Files:
         except zipfile.BadZipFile as error:
             raise DataError(f"{name} in {self.path} is damaged ({error}); get the archive again") from error
 
-    def length(self, name: str) -> int:
-        """How many bytes a file has."""
-        if self.path.is_dir():
-            return (self.path / name).stat().st_size
-        return self._zip().getinfo(self._prefix + name).file_size
-
     def digest(self, names: Iterable[str]) -> str:
-        """A digest of names and lengths: the same for a folder and for the archive of it."""
-        lines = (f"{name} {self.length(name)}\n" for name in names)
-        return hashlib.sha256("".join(lines).encode()).hexdigest()
+        """A digest of names, lengths and CRC-32s: the same for a folder and for the archive of it.
+
+        An archive lists them. The bytes of a folder are read; where that would take long, it is told by its place and
+        by the times of its files instead.
+        """
+        if self.path.is_dir():
+            lines = self._lines(list(names))
+        else:
+            found = ((name, self._zip().getinfo(self._prefix + name)) for name in names)
+            lines = (f"{name} {info.file_size} {info.CRC:08x}\n" for name, info in found)
+        return hashlib.sha256("".join(lines).encode(errors="surrogateescape")).hexdigest()
+
+    def _lines(self, names: Sequence[str]) -> Iterator[str]:
+        about = [(self.path / name).stat() for name in names]
+        if sum(one.st_size for one in about) <= READ_WHOLE:
+            return (
+                f"{name} {one.st_size} {zlib.crc32(self.read(name)):08x}\n"
+                for name, one in zip(names, about, strict=True)
+            )
+        lines = (f"{name} {one.st_size} {one.st_mtime_ns}\n" for name, one in zip(names, about, strict=True))
+        return chain([f"{self.path.resolve()}\n"], lines)
 
     def _zip(self) -> zipfile.ZipFile:
         if self._archive is None or self._archive[0] != os.getpid():
