@@ -134,6 +134,27 @@ def test_train_and_test_folders_are_kept_apart(tmp_path, write_classes):
         assert benchmark.size("validation") > 0
 
 
+@pytest.mark.parametrize("top", ["test", "val"])
+def test_test_images_alone_are_enough_until_training_asks_for_more(tmp_path, write_classes, top):
+    write_classes(tmp_path / "pets" / top, count=3)
+    inside = shutil.make_archive(str(tmp_path / "inside"), "zip", tmp_path / "pets")
+    wrapped = shutil.make_archive(str(tmp_path / "wrapped"), "zip", tmp_path, "pets")
+    for root in (tmp_path / "pets", inside, wrapped):
+        benchmark = folder(root=str(root), size=24, workers=0)
+        assert (benchmark.train_size(), benchmark.size("validation"), benchmark.size("test")) == (0, 0, 6)
+        assert benchmark.examples("test", range(6))[1].tolist() == [0, 0, 0, 1, 1, 1]
+        assert benchmark.check() == 6
+        for ask in (
+            benchmark.moments,
+            benchmark.references,
+            lambda it=benchmark: next(it.train_batches(0, seed=0, batch_size=2)),
+        ):
+            with pytest.raises(DataError, match="the train part should hold images, found none; add some"):
+                ask()
+        with pytest.raises(DataError, match="the validation part should hold images, found none; add some"):
+            benchmark.examples("validation", [0])
+
+
 def test_any_images_can_be_pasted_on_backgrounds(root, tmp_path, write_backgrounds):
     scenes = write_backgrounds(tmp_path / "scenes")
     options = {"root": str(root), "size": 48, "backgrounds": str(scenes), "pasted": 16}

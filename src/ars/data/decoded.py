@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Int, UInt8
 from torch import Tensor
 
-from ars.data.benchmark import ALL_ROWS, PARTS, Benchmark, Labelled, Split
+from ars.data.benchmark import ALL_ROWS, PARTS, Benchmark, Labelled, Part, Split
 from ars.data.draws import generator
 from ars.data.errors import DataError
 from ars.data.loading import DecodingPool, Pictures, Request
@@ -46,9 +46,9 @@ class DecodedImages(Benchmark):
         self.device = device or torch.device("cpu")
         self._pictures = pictures
         self._labels = {part: torch.from_numpy(pictures.labels(part)).to(self.device) for part in PARTS}
-        for part in PARTS:
-            if not len(self._labels[part]):
-                raise DataError(f"{title}: the {part} part should hold images, found none; add some")
+        tested = not any(len(self._labels[part]) for part in ("train", "validation"))
+        for part in ("test",) if tested else PARTS:
+            self._need(part)
         self._pool = DecodingPool(pictures, self.workers, pin=self.device.type == "cuda")
         self._here = DecodingPool(pictures, 0)
 
@@ -64,6 +64,11 @@ class DecodedImages(Benchmark):
             workers=self.workers,
             device=device,
         )
+
+    def _need(self, part: Part) -> None:
+        """Test images alone will do until others are asked for."""
+        if not len(self._labels[part]):
+            raise DataError(f"{self.title}: the {part} part should hold images, found none; add some")
 
     def train_size(self) -> int:
         """The images that are not held out."""
@@ -91,6 +96,7 @@ class DecodedImages(Benchmark):
         rows: slice = ALL_ROWS,
     ) -> Iterator[tuple[UInt8[Tensor, "b 3 h w"], Int[Tensor, " b"]]]:
         """The training batches from number start to end as bytes, not on the device yet."""
+        self._need("train")
         order = torch.randperm(self.train_size(), generator=generator(seed, epoch)).numpy()
         starts = range(0, self.train_size() - batch_size + 1, batch_size)[start:end]
         batches = [order[at : at + batch_size][rows] for at in starts]
@@ -100,6 +106,7 @@ class DecodedImages(Benchmark):
 
     def examples(self, split: Split, indices: Sequence[int]) -> Labelled:
         """The fixed inputs with these indices."""
+        self._need(split)
         self.check_indices(split, indices)
         chunks = np.array_split(np.array(indices), max(1, self.workers)) if len(indices) > AT_ONCE else [indices]
         key = (self.seed, PARTS.index(split))

@@ -18,14 +18,15 @@ READ_WHOLE = 256 << 20  # bytes that a digest may read, a second or so
 class Files:
     """Names, relative to the folder or archive and with forward slashes, and their bytes.
 
-    An archive that holds nothing but one folder is read as that folder. Can be sent to other processes: each opens
-    the archive for itself.
+    An archive that holds nothing but one folder is read as that folder, whose name is wrapped. Can be sent to other
+    processes: each opens the archive for itself.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._archive: tuple[int, zipfile.ZipFile] | None = None
         self._prefix = ""
+        self.wrapped = ""
         if path.is_dir():
             return
         if not zipfile.is_zipfile(path):
@@ -33,7 +34,8 @@ class Files:
             raise DataError(f"{path} must be a folder or a zip archive, found {found}")
         tops = {name.split("/", 1)[0] for name in self._zip().namelist() if not _hidden(name)}
         if len(tops) == 1 and all("/" in name for name in self._zip().namelist() if not _hidden(name)):
-            self._prefix = f"{tops.pop()}/"
+            [self.wrapped] = tops
+            self._prefix = f"{self.wrapped}/"
 
     def names(self, under: str = "") -> list[str]:
         """All files under a folder, sorted, hidden ones left out."""

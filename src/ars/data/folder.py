@@ -1,8 +1,9 @@
 """Anybody's own images: a folder (or a zip) with a folder a class, alone or pasted on backgrounds.
 
-With train/ and test/ (or val/) on top, a tenth of train/ is held out for validation; without, a tenth of all images
-is for validation and a tenth for testing, chosen by their names. Validation and testing show the centre of an image
-after its short side is brought to the size; an image of that size is left as it is, bit for bit.
+With train/ and test/ (or val/) on top, a tenth of train/ is held out for validation; with test/ (or val/) alone, all
+images are for testing; without, a tenth of them is for validation and a tenth for testing, chosen by their names.
+Validation and testing show the centre of an image after its short side is brought to the size; an image of that size is
+left as it is, bit for bit.
 """
 
 from collections.abc import Sequence
@@ -26,6 +27,7 @@ from ars.data.unreadable import leave_out_unreadable
 
 SMALLEST_BOX = 0.25
 VALIDATION, TEST = 0.1, 0.1
+TEST_TOPS = ("test", "val")
 PACKED_AT_ONCE = 64
 
 
@@ -76,28 +78,30 @@ def folder(
 def list_classes(files: Files, *, skip_unreadable: bool, workers: int) -> tuple[dict[Part, Listing], Sequence[str]]:
     """The files of each part with their labels, and the classes in the order of their folders' names."""
     tops = files.folders()
-    test_top = next((name for name in ("test", "val") if name in tops), None)
+    test_top = next((name for name in TEST_TOPS if name in tops), None)
     split = "train" in tops and test_top is not None
+    tested = tops == [test_top] or (files.wrapped in TEST_TOPS and not split)  # nothing to train on
     listings: dict[Part, Listing] = {part: ([], []) for part in PARTS}
-    classes = files.folders("train" if split else "")
+    shown = ("train", str(test_top)) if split else (test_top or "",) if tested else ("",)
+    classes = files.folders(shown[0])
     if len(classes) < 2:
         raise DataError(
-            f"{files.path} should hold at least two class folders with images, or train/ and test/ with them, "
-            f"found {', '.join(classes) or 'none'}"
+            f"{files.path} should hold at least two class folders with images, or train/ and test/ (or test/ alone) "
+            f"with them, found {', '.join(classes) or 'none'}"
         )
-    for top in ("train", str(test_top)) if split else ("",):
+    for top in shown:
         names = files.images(top)
         present = {class_of(name, top) for name in names}
         for missing in (name for name in classes if name not in present):
             raise DataError(f"the class folder {files.path / top / missing} should hold images, found none; add some")
-        for unknown in sorted(present - set(classes)) if top == test_top else ():
+        for unknown in sorted(present - set(classes)) if split and top == test_top else ():
             raise DataError(f"{files.path / top / unknown} is a class that train/ does not have; add or remove it")
         if skip_unreadable:
             names = leave_out_unreadable(files, names, workers=workers)
         for name in (name for name in names if class_of(name, top) in classes):
             part = (
                 "test"
-                if split and top != "train"
+                if tested or (split and top != "train")
                 else part_of(name, validation=VALIDATION, test=0.0 if split else TEST)
             )
             listings[part][0].append(name)
