@@ -166,7 +166,7 @@ def test_a_run_with_a_classifier_of_ours_takes_no_other(source):
     [
         ({"from_run": "nowhere"}, "classifier.from_run names nowhere, where no trained model is"),
         ({"factory": "my_own:make", "weights": "no.safetensors"}, "weights names no.safetensors, where no file"),
-        ({"factory": "my_own:make", "weights": "my_own.py"}, "my_own.py is damaged or not a safetensors file"),
+        ({"factory": "my_own:make", "weights": "my_own.py"}, "my_own.py is damaged or not .*; a .*save_file"),
         ({"factory": "my_own:Shy", "weights": "my.safetensors"}, "weights of another network: .* tensors do not fit"),
         ({"factory": "my_own:Shy", "freeze": True}, "my_own:Shy passes no gradient on"),
         ({"factory": "my_own:none"}, "my_own has no attribute 'none'"),

@@ -13,6 +13,10 @@ from ars.smoothing import SmoothedClassifier
 from ars.training.checkpoint import OF_MODEL, load_tensors, misfits, under
 
 PREFIX, MASK, SPLIT = "classifier.", ".mask.", ".split."
+CONVERT = (
+    "a state dict that torch.save wrote is converted with safetensors.torch.save_file(torch.load('my.pt', "
+    "weights_only=True), 'my.safetensors')"
+)
 
 
 def pinned(recipe: Recipe) -> Recipe:
@@ -54,7 +58,7 @@ def load_classifier(model: SmoothedClassifier, recipe: Recipe) -> None:
     path = weights_file(recipe)
     if path is None:
         return
-    tensors, _ = load_tensors(path)
+    tensors, _ = load_tensors(path) if recipe.classifier.weights is None else load_tensors(path, advice=CONVERT)
     if recipe.classifier.from_run is not None:  # a whole model of ours
         tensors = under(tensors, OF_MODEL + PREFIX if path.name == CHECKPOINT else PREFIX)
     _take_classifier(model, tensors, path)

@@ -15,6 +15,8 @@ from ars.certification.writing import whole
 
 OF_MODEL = "model/"  # what the names of the model's tensors begin with in a checkpoint of a training
 
+ADVICE = "put a copy in its place, or train the run again in another folder"
+
 
 class CheckpointError(ValueError):
     """A checkpoint that is missing, damaged or of another recipe."""
@@ -43,8 +45,8 @@ def unshared(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return separate
 
 
-def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read what save_tensors wrote."""
+def load_tensors(path: Path, *, advice: str = ADVICE) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Read what save_tensors wrote; advice is for whoever has another file there."""
     if not path.is_file():
         raise CheckpointError(f"there is no checkpoint at {path}; train the run first (ars train)")
     try:
@@ -52,7 +54,7 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             about = json.loads((file.metadata() or {}).get("about", "{}"))
             return {name: file.get_tensor(name) for name in file.keys()}, about  # noqa: SIM118
     except (SafetensorError, OSError, ValueError) as error:
-        raise CheckpointError(f"{path} is damaged or not a safetensors file ({error}); remove it") from error
+        raise CheckpointError(f"{path} is damaged or not a safetensors file ({error}); {advice}") from error
 
 
 def under(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
