@@ -182,6 +182,27 @@ def test_what_is_no_run_folder_is_refused(command, capsys, tmp_path, monkeypatch
     assert not (tmp_path / "r").exists()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--shard-size", "0"], "--shard-size must be at least 1, got 0"),
+        (["--shard-size", "-1"], "--shard-size must be at least 1, got -1"),
+        (["--stages", "-1"], "--stages must be at least 0, got -1"),
+    ],
+)
+def test_numbers_of_things_that_cannot_be_are_refused(trained, capsys, arguments, words):
+    assert main(["certify", str(trained), *FEW, *arguments, "--device", "cpu"]) == 2
+    assert words in sentence(capsys)
+
+
+@pytest.mark.parametrize("radius", ["1/0", "1e999"])
+def test_a_radius_that_is_no_number_is_refused(capsys, radius):
+    with pytest.raises(SystemExit) as caught:
+        main(["certify", "x", "--mode", "curve", "--radii", radius])
+    assert caught.value.code == 2
+    assert f"{radius} is not a number; give radii such as" in capsys.readouterr().err
+
+
 def test_a_damaged_model_is_refused(trained, capsys, tmp_path):
     import shutil
 

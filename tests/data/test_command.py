@@ -59,6 +59,7 @@ def test_check_covers_what_is_there_and_the_packs(tmp_path, monkeypatch, capsys,
         (["show", "cifar_backgrounds", "--padding", "4", "--root", "/nowhere", "--out", "x.png"], "names /nowhere"),
         (["show", "cifar_backgrounds", "--padding", "-1", "--out", "x.png"], "data.padding must be at least 0, got -1"),
         (["get", "cifar10", "--root", "ROOT", "--from", "/nowhere"], "/nowhere does not exist"),
+        (["show", "digits", "--count", "0", "--out", "x.png"], "--count must be at least 1, got 0"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path, capsys, arguments, sentence):

@@ -6,6 +6,12 @@ import torch
 from ars.experiments.device import choose_device
 
 
+@pytest.mark.parametrize("name", ["meta", "abacus", "cuda:77"])
+def test_a_device_that_cannot_compute_is_refused(name):
+    with pytest.raises(ValueError, match=f"torch cannot use the device '{name}' here; try --device cpu"):
+        choose_device(name)
+
+
 @pytest.mark.parametrize(("usable", "threads"), [(1, 1), (2, 1), (6, 5), (64, 8)])
 def test_one_of_the_cores_that_the_process_may_use_is_left_to_others(monkeypatch, usable, threads):
     seen = []

@@ -18,6 +18,7 @@ from ars.cli.options import (
     add_command,
     add_device,
     add_memory,
+    check_count,
     data_overrides,
     override,
     settings_of,
@@ -81,6 +82,8 @@ def add_to(commands: Subparsers) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Certify, showing progress, and print a summary."""
+    check_count("--shard-size", options.shard_size, least=1)
+    check_count("--stages", options.stages, least=0)
     folder, given = _what(options)
     world = read_world()
     settings = override(settings_of(folder, options.name, trained=options.model is None), options)

@@ -6,7 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import get_args
 
-from ars.cli.options import Subparsers, add_command
+from ars.cli.options import Subparsers, add_command, check_count
 from ars.data.settings import Data, Kind
 from ars.data.sources import SOURCES, check, check_packs, size_of
 
@@ -127,6 +127,7 @@ def run_show(options: argparse.Namespace) -> int:
     from ars.data.opening import open_benchmark
     from ars.data.sheet import contact_sheet
 
+    check_count("--count", options.count, least=1)
     benchmark = open_benchmark(_settings(options))
     if options.part == "train":
         count = min(options.count, benchmark.train_size())

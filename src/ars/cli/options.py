@@ -103,7 +103,10 @@ def radius(text: str) -> float:
     >>> radius("2/255") == 2 / 255, radius("0.5")
     (True, 0.5)
     """
-    return float(Fraction(text))
+    try:
+        return float(Fraction(text))
+    except ArithmeticError:  # 1/0, 1e999
+        raise argparse.ArgumentTypeError(f"{text} is not a number; give radii such as 1/255 0.01") from None
 
 
 def settings_of(folder: Path, name: str = MAIN, *, trained: bool = True) -> CertifySettings:
@@ -133,6 +136,12 @@ def imported_model(path: Path) -> str | None:
     except (OSError, ValueError, yaml.YAMLError):
         return None  # the recipe's own reader says what is wrong
     return str(content["model"]) if isinstance(content, dict) and "model" in content else None
+
+
+def check_count(option: str, value: int | None, *, least: int) -> None:
+    """Refuse a number of things that cannot be."""
+    if value is not None and value < least:
+        raise ValueError(f"{option} must be at least {least}, got {value}")
 
 
 class Override(argparse.Action):

@@ -29,7 +29,7 @@ def make_manifest(
     begun: Manifest | None,
 ) -> Manifest:
     """The manifest of these settings; a shard size that is not given is that of what was begun."""
-    size = shard_size or (begun.layout.shard_size if begun else SHARD_SIZE)
+    size = shard_size if shard_size is not None else begun.layout.shard_size if begun else SHARD_SIZE
     own = {name: value for name, value in asdict(settings).items() if name not in _OF_LAYOUT}
     # through JSON, as it will be read back: tuples become lists
     return Manifest(Layout(settings.examples, settings.every, size), json.loads(json.dumps(own)), model, images)

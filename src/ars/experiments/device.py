@@ -24,7 +24,7 @@ def choose_device(name: str, local_rank: int | None = None) -> torch.device:
         name = "mps" if torch.backends.mps.is_available() else "cpu"
     try:
         device = torch.device(name)
-        torch.empty(0, device=device)
+        torch.zeros(1, device=device).item()  # "meta" holds no numbers
     except (RuntimeError, AssertionError) as error:
         raise ValueError(f"torch cannot use the device {name!r} here; try --device cpu") from error
     if device.type == "cpu":
