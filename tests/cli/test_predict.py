@@ -1,6 +1,8 @@
 """ars predict on image files: radii in the units of their norm, votes, abstentions, masks as pictures."""
 
+import errno
 import json
+import os
 from dataclasses import replace
 from fractions import Fraction
 
@@ -63,6 +65,19 @@ def test_masks_are_saved_beside_the_answer_and_inputs_stay_as_they_are(trained, 
     saved = np.asarray(Image.open(masks / "x-mask.png")).astype(float)
     assert saved.shape == (24, 24)
     assert np.allclose(saved / 255, torch.cat(draws).mean(dim=(0, 1)).numpy(), atol=0.02)
+
+
+def test_a_full_disk_leaves_the_old_mask(trained, tmp_path, capsys, monkeypatch):
+    image, old = picture(tmp_path / "x.png"), picture(tmp_path / "m" / "x-mask.png")
+    before = old.read_bytes()
+
+    def full(picture, file, **options):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Image.Image, "save", full)
+    assert main(["predict", str(trained / "adaptive"), str(image), "--masks", str(tmp_path / "m"), *FEW]) == 2
+    assert f"cannot write {old}: No space left on device" in capsys.readouterr().err
+    assert old.read_bytes() == before
 
 
 def test_a_mask_never_overwrites_an_input(trained, tmp_path, capsys):

@@ -1,4 +1,6 @@
+import errno
 import json
+import os
 
 import pytest
 from PIL import Image
@@ -26,6 +28,21 @@ def test_show_draws_what_a_model_sees(tmp_path, capsys, write_classes):
         assert f"pets: {count} {part} images in" in capsys.readouterr().out
         with Image.open(out) as sheet:
             assert sheet.size == (8 * (3 * 32 + 4) + 4, -(-count // 8) * (3 * 32 + 12 + 4) + 4)
+
+
+def test_a_full_disk_leaves_the_old_sheet(tmp_path, monkeypatch, capsys):
+    out = tmp_path / "sheet.png"
+    out.write_bytes(b"old")
+
+    def full(picture, file, **options):
+        file.write_bytes(b"half")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Image.Image, "save", full)
+    assert main(["data", "show", "digits", "--out", str(out)]) == 2
+    assert f"cannot write {out}: No space left on device" in capsys.readouterr().err
+    assert out.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [out]
 
 
 def test_check_reads_everything(tmp_path, capsys, write_classes):
@@ -60,6 +77,7 @@ def test_check_covers_what_is_there_and_the_packs(tmp_path, monkeypatch, capsys,
         (["show", "cifar_backgrounds", "--padding", "-1", "--out", "x.png"], "data.padding must be at least 0, got -1"),
         (["get", "cifar10", "--root", "ROOT", "--from", "/nowhere"], "/nowhere does not exist"),
         (["show", "digits", "--count", "0", "--out", "x.png"], "--count must be at least 1, got 0"),
+        (["show", "digits", "--out", "sheet"], "a picture is written to a file such as sheet.png, got sheet"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path, capsys, arguments, sentence):

@@ -124,6 +124,7 @@ def run_check(options: argparse.Namespace) -> int:
 
 def run_show(options: argparse.Namespace) -> int:
     """Draw a contact sheet."""
+    from ars.data.images import write_picture
     from ars.data.opening import open_benchmark
     from ars.data.sheet import contact_sheet
 
@@ -135,6 +136,6 @@ def run_show(options: argparse.Namespace) -> int:
     else:
         images, labels = benchmark.examples(options.part, range(min(options.count, benchmark.size(options.part))))
     sheet = contact_sheet(images, [benchmark.class_names[label] for label in labels.tolist()])
-    sheet.save(options.out)
+    write_picture(sheet, options.out)
     print(f"{benchmark.title}: {len(images)} {options.part} images in {options.out}")
     return 0

@@ -9,6 +9,7 @@ from jaxtyping import Float
 from PIL import Image, ImageOps
 from torch import Tensor
 
+from ars.certification.writing import whole
 from ars.data.errors import DataError
 from ars.data.pasting import to_unit
 
@@ -34,6 +35,15 @@ def read_file(path: Path) -> bytes:
 def as_tensor(picture: Image.Image) -> Float[Tensor, "3 h w"]:
     """An RGB picture in [0, 1]."""
     return to_unit(torch.from_numpy(np.array(picture)).permute(2, 0, 1))
+
+
+def write_picture(picture: Image.Image, path: Path) -> None:
+    """Write a picture whole or not at all, in the format that the ending of its name stands for."""
+    kind = Image.registered_extensions().get(path.suffix.lower())
+    if kind not in Image.SAVE:
+        raise DataError(f"a picture is written to a file such as sheet.png, got {path}; give its name that ending")
+    with whole(path) as temporary:
+        picture.save(temporary, format=kind)
 
 
 def decode(data: bytes, name: str) -> Image.Image:

@@ -12,6 +12,7 @@ from torch import Tensor
 from ars.certification.run_folder import STAGES
 from ars.certification.shards import Layout
 from ars.certification.writing import whole
+from ars.data.images import write_picture
 from ars.experiments.beginning import records_folder
 from ars.experiments.given import Source
 from ars.experiments.recipe import CertifySettings
@@ -53,5 +54,4 @@ def average_masks(model: SmoothedClassifier, image: Float[Tensor, "c h w"], *, s
 def save_masks(masks: Sequence[Float[Tensor, "h w"]], paths: Sequence[Path]) -> None:
     """Save masks as grey pictures: black hides a pixel (0), white keeps it (1)."""
     for mask, path in zip(masks, paths, strict=True):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray((255 * mask).round().to(torch.uint8).numpy()).save(path)
+        write_picture(Image.fromarray((255 * mask).round().to(torch.uint8).numpy()), path)
