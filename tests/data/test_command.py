@@ -45,6 +45,16 @@ def test_a_full_disk_leaves_the_old_sheet(tmp_path, monkeypatch, capsys):
     assert list(tmp_path.iterdir()) == [out]
 
 
+def test_what_was_not_got_is_not_found(tmp_path, monkeypatch, capsys):
+    assert main(["data", "get", "cifar10", "--root", str(tmp_path / "nn"), "--from", str(tmp_path / "nope.tgz")]) == 2
+    assert not (tmp_path / "nn").exists()
+    (tmp_path / "cifar-10-batches-bin").mkdir()  # as earlier versions left it
+    monkeypatch.setenv("ARS_DATA", str(tmp_path))
+    capsys.readouterr()
+    assert main(["data", "list"]) == 0
+    assert "not found as cifar-10-batches-bin" in capsys.readouterr().out
+
+
 def test_check_reads_everything(tmp_path, capsys, write_classes):
     root = write_classes(tmp_path / "pets", count=30)
     arguments = ["data", "check", "folder", "--root", str(root), "--workers", "0"]

@@ -33,7 +33,6 @@ def get_cifar10(
 ) -> Path:
     """The folder of the binary batches below root, all checked; only what is missing or wrong is got."""
     folder = root / FOLDER
-    folder.mkdir(parents=True, exist_ok=True)
     wanted = [name for name in layout.sha1 if not _is_right(folder, name, layout)]
     if not wanted:
         return folder
@@ -81,6 +80,7 @@ def _read_archive(source: Path, layout: Layout) -> Batches:
 
 
 def _download(root: Path, layout: Layout, url: str, report: Report) -> Batches:
+    root.mkdir(parents=True, exist_ok=True)
     part = root / f"{Path(url).name}.part"
     try:
         fetch(url, part, report)

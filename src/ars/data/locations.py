@@ -26,10 +26,13 @@ def data_folder() -> Path | None:
 
 
 def find(names: Sequence[str]) -> Path | None:
-    """The first of these names that lies in the data folder."""
+    """The first of these names that lies in the data folder; an empty folder is nothing."""
     folder = data_folder()
-    found = [folder / name for name in names if (folder / name).exists()] if folder else []
-    return found[0] if found else None
+    return next((folder / name for name in names if _holds_something(folder / name)), None) if folder else None
+
+
+def _holds_something(path: Path) -> bool:
+    return any(path.iterdir()) if path.is_dir() else path.exists()
 
 
 def locate(given: str | None, names: Sequence[str], *, what: str, key: str) -> Path:
