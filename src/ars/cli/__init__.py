@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from ars import __version__
 from ars.cli import certify, data, demo, pack, predict, radius, report, results, sweep, train, vote
+from ars.cli.errors import told
 from ars.experiments.world import WorldError, read_world
 
 COMMANDS = (demo, train, certify, vote, predict, report, sweep, pack, results, radius, data)
@@ -33,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         return 1
     except (ValueError, ArithmeticError, OSError) as error:
-        print(f"{_who()}: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"{_who()}: {told(error)}", file=sys.stderr)
         return 2
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from ars.certification.run_folder import MAIN, MODEL
 from ars.certification.shards import SHARD_SIZE
 from ars.cli.certify import certify_with_progress
+from ars.cli.errors import told
 from ars.cli.interrupt import terminable
 from ars.cli.live import duration
 from ars.cli.options import Subparsers, add_command, add_device
@@ -112,7 +113,7 @@ def _attempt(cell: Cell, folder: Path, device: str, budget: Budget, times: Times
         if not budget.spent:
             raise
     except (ValueError, ArithmeticError, OSError) as error:
-        print(f"ars: {cell.name}: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
+        print(f"ars: {cell.name}: {told(error)}", file=sys.stderr, flush=True)
         return False
     except Exception:  # whatever it is, it is this cell's
         print(f"ars: {cell.name} failed:\n{traceback.format_exc()}", file=sys.stderr, flush=True)

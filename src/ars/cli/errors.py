@@ -1,0 +1,35 @@
+"""What went wrong, in one sentence: what was refused, where, and what to do."""
+
+import errno
+import tempfile
+
+ROOM = "make room and run the same command again"
+RIGHTS = "change its rights, or name another place"
+IN_THE_WAY = "a file is in the way: move it, or name another place"
+ADVICE = {
+    errno.ENOSPC: ROOM,
+    errno.EDQUOT: ROOM,
+    errno.EROFS: "nothing can be written there; name another place",
+    errno.EACCES: RIGHTS,
+    errno.EPERM: RIGHTS,
+    errno.EEXIST: IN_THE_WAY,
+    errno.ENOTDIR: IN_THE_WAY,
+    errno.EISDIR: "it is a folder; name a file",
+    errno.ENOENT: "check the path",
+}
+
+
+def told(error: Exception) -> str:
+    """The sentence of an error; one that comes from the system as a number gets the place and advice.
+
+    >>> told(FileExistsError(errno.EEXIST, "File exists", "runs"))
+    'runs: File exists; a file is in the way: move it, or name another place'
+    """
+    if not isinstance(error, OSError) or error.errno is None or error.strerror is None:
+        return " ".join(str(error).split())
+    place = error.filename
+    if place is None and ADVICE.get(error.errno) == ROOM:  # a write says not where it failed
+        place = f"the disk of the output or that of temporary files ({tempfile.gettempdir()})"
+    where = f"{place}: " if place is not None else ""
+    advice = f"; {ADVICE[error.errno]}" if error.errno in ADVICE else ""
+    return f"{where}{error.strerror}{advice}"
