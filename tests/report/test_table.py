@@ -3,6 +3,7 @@ import json
 import pytest
 from rich.console import Console
 
+from ars.cli.report import print_table
 from ars.report.groups import make_sections
 from ars.report.rendering import cells, headers, note, to_json, to_markdown, to_rich
 from ars.report.results import load_runs
@@ -92,6 +93,21 @@ def test_the_terminal_shows_every_cell(table):
     console.print(to_rich(table))
     text = console.export_text()
     assert all(cell in text for block in table.blocks for row in block.rows for cell in cells(row))
+
+
+@pytest.mark.parametrize(("terminal", "columns"), [(False, 80), (True, 80), (True, 40)])
+def test_no_number_is_cut_beside_a_long_name(make_run, capsys, monkeypatch, terminal, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setattr(Console, "is_terminal", terminal)
+    name = "a_package_of_my_own.a_module_with_a_long_name:my_model"
+    print_table([make_run("a", method=name)], name="test", as_json=False)
+    text = capsys.readouterr().out
+    table = make_table(make_sections(load_runs([make_run("b", method=name)])))
+    for block in table.blocks:
+        shown, *numbers = cells(block.rows[0])
+        assert all(number in text for number in numbers)
+        assert (shown in text) == (not terminal)
+    assert "…" not in text
 
 
 @pytest.fixture

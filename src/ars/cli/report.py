@@ -14,6 +14,8 @@ that saved their stages, and one self-contained HTML page. No model is run.
   ars report runs/cohen runs/ars --out report
   ars report runs/ars --out so-far --partial        while images are still being certified
 """
+WIDEST = 1000  # columns of a table that goes to a file
+FOLDED = 8  # letters of a name that stay beside each other in a narrow terminal
 
 
 def add_to(commands: Subparsers) -> None:
@@ -38,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def print_table(folders: Sequence[Path], *, name: str, as_json: bool, partial: bool = False) -> None:
-    """The table of the runs, for the terminal or for a program."""
+    """The table of the runs, for the terminal or for a program; no number is cut, however narrow that is."""
     from rich.console import Console
 
     from ars.report import to_json, to_rich
@@ -50,4 +52,8 @@ def print_table(folders: Sequence[Path], *, name: str, as_json: bool, partial: b
     if as_json:
         print(to_json(table))
     else:
-        Console().print(to_rich(table))
+        console = Console()
+        least = to_rich(table, longest=FOLDED if console.is_terminal else None)
+        options = console.options.update(width=WIDEST)
+        console.width = max(console.width, console.measure(least, options=options).maximum)
+        console.print(to_rich(table))

@@ -67,8 +67,8 @@ def to_json(table: Table) -> str:
     return json.dumps([_json_block(block) for block in table.blocks], indent=2, ensure_ascii=False) + "\n"
 
 
-def to_rich(table: Table) -> "RenderableType":
-    """The table for a terminal."""
+def to_rich(table: Table, *, longest: int | None = None) -> "RenderableType":
+    """The table for a terminal; names are folded where they are longer, or where a number would be cut else."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Group as Stack
     from rich.markup import escape
@@ -81,7 +81,10 @@ def to_rich(table: Table) -> "RenderableType":
         look = "bold" if block.headline else "dim"
         part = RichTable(title=title, title_style=look, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
         for position, header in enumerate(short_headers(block)):
-            part.add_column(escape(header), justify="right" if position else "left", no_wrap=True)
+            if position:
+                part.add_column(escape(header), justify="right", no_wrap=True)
+            else:
+                part.add_column(escape(header), overflow="fold", max_width=longest)
         for row in block.rows:
             part.add_row(*map(escape, cells(row)))
         parts.append(part)
