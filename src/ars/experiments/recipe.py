@@ -11,7 +11,7 @@ from typing import Any, Literal, cast, get_args
 
 import yaml
 
-from ars.certification.bounds import Bound, check_alpha
+from ars.certification.bounds import Bound, check_alpha, least_draws
 from ars.certification.run_folder import NOT_OF_WEIGHTS, RECIPE
 from ars.certification.schedule import Mode, Schedule
 from ars.data.settings import Data
@@ -107,6 +107,8 @@ class Start:
 class CertifySettings:
     """How test images are certified; the command line of certify may override each.
 
+    What can be refused without a model is refused here, before anything is trained.
+
     Args:
         examples: how many images.
         every: take each every-th image of the test set.
@@ -140,6 +142,15 @@ class CertifySettings:
         _ = self.schedule
         if self.examples < 1 or self.every < 1:
             raise ValueError(f"examples and every must be at least 1, got {self.examples} and {self.every}")
+        if self.n_select < 1:
+            raise ValueError(f"n_select must be at least 1, got {self.n_select}")
+        if self.n_estimate < (least := least_draws(self.alpha, self.bound)):
+            raise ValueError(
+                f"n_estimate={self.n_estimate} cannot certify anything at alpha={self.alpha} even if all votes agree; "
+                f"use at least {least} draws"
+            )
+        if self.mode == "curve" and self.bound != "cohen":
+            raise ValueError(f"mode='curve' bounds one class only: use bound='cohen', got {self.bound!r}")
 
     @property
     def schedule(self) -> Schedule:
@@ -293,7 +304,7 @@ def recipe_keys(part: Any, prefix: str = "") -> Iterator[str]:
 
 
 def recipe_parser() -> Any:
-    """The parser of recipes; its help lists every key."""
+    """The parser of recipes."""
     from jsonargparse import ArgumentParser
 
     parser = ArgumentParser(exit_on_error=False, add_help=False, prog="ars train RECIPE --out RUN", usage="")
