@@ -1,5 +1,6 @@
 """ars train: short options, the usual folder, classifiers of one's own, and what is refused before the first step."""
 
+import dataclasses
 import sys
 
 import pytest
@@ -48,6 +49,23 @@ def test_without_out_the_run_goes_to_a_folder_named_after_its_cell(here, capsys)
     assert main(["train", str(here / "plain.yaml"), "--method=cohen", "--seed=2", *TINY]) == 0
     assert "the run goes to runs/plain-cohen-s0.3-seed2" in capsys.readouterr().out
     assert (here / "work/runs/plain-cohen-s0.3-seed2/model.safetensors").is_file()
+
+
+@pytest.mark.parametrize("trained", [True, False])
+def test_a_certification_that_is_given_anew_is_kept(here, capsys, monkeypatch, trained):
+    command = ["train", str(here / "plain.yaml"), "--out=run", "--method=cohen", *TINY]
+    with monkeypatch.context() as patch:
+        if not trained:
+            patch.setattr("ars.experiments.run.save_tensors", lambda *_: (_ for _ in ()).throw(OSError("lost power")))
+        assert main(command) == (0 if trained else 2)
+    before = read_recipe(here / "work/run/recipe.yaml")
+    capsys.readouterr()
+    assert main([*command, "--certify.n_estimate=500"]) == 0
+    assert "run: certify.n_estimate is 500 from now on, was 1000; a certification" in capsys.readouterr().err
+    after = read_recipe(here / "work/run/recipe.yaml")
+    assert after == dataclasses.replace(before, certify=dataclasses.replace(before.certify, n_estimate=500))
+    assert main([*command, "--certify.n_estimate=500", "--sigma=0.4"]) == 2
+    assert "holds a run of another recipe" in sentence(capsys)
 
 
 def test_k_is_short_for_the_size_and_is_part_of_the_usual_name(here, capsys):

@@ -82,6 +82,10 @@ def run(options: argparse.Namespace) -> int:
     if first:
         for doubt in doubts(recipe):
             print(doubt, file=sys.stderr)
+        from ars.experiments.run import keep_certification
+
+        for change in keep_certification(folder, recipe):
+            print(f"{folder}: {change}", file=sys.stderr)
     train_with_progress(recipe, folder, options.device)
     return 0
 

@@ -8,7 +8,7 @@ vote-begun.json (ars.experiments.voting), a sweep masks.npz and pipeline.svg (ar
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
@@ -174,6 +174,24 @@ def _check_folder(folder: Path, recipe: Recipe) -> None:
     # a killed process may have left a hidden file on its way to recipe.yaml
     elif folder.exists() and (not folder.is_dir() or any(folder.glob("[!.]*"))):
         raise RecipeError(f"{folder} exists and is not a run folder; choose another folder with --out")
+
+
+def keep_certification(folder: Path, recipe: Recipe) -> list[str]:
+    """Put the recipe's certification into the recipe.yaml of a run that was begun with another; what is changed.
+
+    It decides no weight, and certifications that are begun keep their own.
+    """
+    path = folder / RECIPE
+    kept = read_recipe(path) if path.is_file() else None
+    if kept is None or kept.certify == recipe.certify or kept.identity != pinned(recipe).identity:
+        return []
+    write_whole(path, replace(kept, certify=recipe.certify).to_yaml())
+    before, after = asdict(kept.certify), asdict(recipe.certify)
+    return [
+        f"certify.{name} is {after[name]} from now on, was {before[name]}; a certification that is begun keeps its own"
+        for name in after
+        if after[name] != before[name]
+    ]
 
 
 def _claim(folder: Path, recipe: Recipe) -> None:
