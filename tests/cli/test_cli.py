@@ -1,6 +1,7 @@
 """The command line as its users meet it: exit codes, one-sentence errors, JSON, Ctrl-C."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -11,6 +12,8 @@ import pytest
 from PIL import Image
 
 from ars.cli import COMMANDS, main
+from ars.data.settings import Data
+from ars.experiments.recipe import Recipe, read_recipe, recipe_keys
 from ars.theory import ars_radius_linf
 
 TINY = [
@@ -52,6 +55,14 @@ def test_every_help_teaches_by_example_without_torch(command):
     )
     text = subprocess.run([sys.executable, "-c", check], check=True, capture_output=True, text=True).stdout
     assert f"ars {command} " in text.split("usage:", 1)[1].split("\n\n", 1)[1]
+
+
+def test_the_help_of_certify_lists_the_keys_of_the_data(capsys):
+    with pytest.raises(SystemExit):
+        main(["certify", "--help"])
+    text = capsys.readouterr().out
+    for key in recipe_keys(Data(), "data."):
+        assert key == "data.kind" or f"--{key} VALUE" in text
 
 
 def test_public_names_are_all_there():
@@ -251,10 +262,10 @@ def test_overrides_may_stand_anywhere_and_keys_are_listed(capsys, tmp_path):
     recipe.write_text("sigma: 0.3\n")
     out = ["--out", str(tmp_path / "run")]
     assert main(["train", *out, "--train.epochs", "1", str(recipe), *TINY, "--seed", "4", "--device", "cpu"]) == 0
-    from ars.experiments.recipe import read_recipe
-
     resolved = read_recipe(tmp_path / "run" / "recipe.yaml")
     assert (resolved.sigma, resolved.seed, resolved.train.epochs) == (0.3, 4, 1)
     capsys.readouterr()
     assert main(["train", "--keys"]) == 0
-    assert "--train.mask.lr" in capsys.readouterr().out
+    listed = re.findall(r"^  --(\S+) .+\n      \S", capsys.readouterr().out, flags=re.MULTILINE)
+    assert listed == list(recipe_keys(Recipe()))  # which are the options that train has
+    assert {"start.size", "start.through", "train.mask_schedule.every", "train.mask.lr"} <= set(listed)

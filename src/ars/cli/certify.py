@@ -23,8 +23,10 @@ from ars.cli.options import (
     override,
     settings_of,
 )
+from ars.data.settings import Data
 from ars.experiments.beginning import records_folder
-from ars.experiments.recipe import CertifySettings, Recipe, recipe_keys
+from ars.experiments.recipe import CertifySettings
+from ars.experiments.recipe_help import meanings
 from ars.experiments.world import World, read_world
 
 if TYPE_CHECKING:
@@ -73,8 +75,10 @@ def add_to(commands: Subparsers) -> None:
     group.add_argument("--data", metavar="KIND[:ROOT]", help="its benchmark: digits, or folder:PATH, ...")
     group.add_argument("--sigma", type=float, help="the noise for a plain classifier")
     group.add_argument("--out", type=Path, metavar="RUN", help="the run folder to make or to go on with")
-    for key in recipe_keys(Recipe().data, "data."):  # such as --data.seed 1
-        group.add_argument(f"--{key}", dest="overrides", action=Override, help=argparse.SUPPRESS)
+    for key, meaning in meanings(Data).items():
+        if key != "kind":
+            meaning = meaning.replace("%", "%%")
+            group.add_argument(f"--data.{key}", dest="overrides", action=Override, metavar="VALUE", help=meaning)
     add_certification(parser, defaults="as begun before, else the run's recipe")
     add_device(parser)
     add_memory(parser)

@@ -9,7 +9,8 @@ from ars.certification.run_folder import CHECKPOINT, MODEL
 from ars.cli.interrupt import stoppable
 from ars.cli.options import Override, Subparsers, add_command, add_device
 from ars.cli.training_view import describe_epoch, training_view
-from ars.experiments.recipe import Recipe, read_recipe, recipe_keys, recipe_parser, source_sigma
+from ars.experiments.recipe import Recipe, read_recipe, recipe_keys, source_sigma
+from ars.experiments.recipe_help import list_keys
 from ars.experiments.starting import start_of
 from ars.experiments.sweep import cell_name
 from ars.experiments.world import read_team
@@ -69,7 +70,7 @@ def add_to(commands: Subparsers) -> None:
 def run(options: argparse.Namespace) -> int:
     """Train, showing progress."""
     if options.keys:
-        print(recipe_parser().format_help())
+        print(list_keys())
         return 0
     recipe = read_recipe(options.recipe, options.overrides or [])
     folder, first = options.out, read_team().rank == 0
