@@ -1,6 +1,7 @@
 """The command line as its users meet it: exit codes, one-sentence errors, JSON, Ctrl-C."""
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 from PIL import Image
 
 from ars.cli import COMMANDS, main
+from ars.cli.interrupt import stoppable
 from ars.data.settings import Data
 from ars.experiments.recipe import Recipe, read_recipe, recipe_keys
 from ars.theory import ars_radius_linf
@@ -225,6 +227,34 @@ def test_a_damaged_model_is_refused(trained, capsys, tmp_path):
     (copy / "model.safetensors").unlink()
     assert main(["certify", str(copy), *FEW]) == 2
     assert "train the run first" in sentence(capsys)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_before_the_first_step_one_signal_ends_a_training(tmp_path, capsys, monkeypatch, number):
+    def build(*arguments):
+        os.kill(os.getpid(), number)
+        time.sleep(60)
+
+    monkeypatch.setattr("ars.experiments.run.build_model", build)
+    start = time.monotonic()
+    assert main(["train", "--out", str(tmp_path / "run"), "--method=sukenik", *TINY, "--device=cpu"]) == 130
+    assert time.monotonic() - start < 30
+    preparing, _, interrupted = capsys.readouterr().err.splitlines()
+    assert "measuring the distances between training images first, which may take minutes" in preparing
+    assert "interrupted; run the same command again" in interrupted
+    assert not (tmp_path / "run").exists()
+
+
+def test_once_it_is_asked_for_a_signal_is_kept_for_the_next_safe_point():
+    with stoppable() as stop:
+        assert not stop()
+        os.kill(os.getpid(), signal.SIGINT)
+        assert stop()
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+    with stoppable(at_once=False) as stop:
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stop()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -10,22 +10,31 @@ STDERR = 2
 
 
 @contextmanager
-def stoppable(notice: str = "") -> Iterator[Callable[[], bool]]:
-    """Yield a function that says whether to stop; notice is shown when that is first asked for."""
-    asked = False
+def stoppable(notice: str = "", *, at_once: bool = True) -> Iterator[Callable[[], bool]]:
+    """Yield a function that says whether to stop; notice is shown when that is first asked for.
+
+    Before the function is first called nothing is under way that could be lost, and nobody would hear: a Ctrl-C ends
+    that at once, unless processes have to agree on it.
+    """
+    asked, heard = False, not at_once
 
     def ask(number: int, frame: FrameType | None) -> None:
         nonlocal asked
-        if asked:
+        if asked or not heard:
             raise KeyboardInterrupt
         asked = True
         if notice:
             with suppress(OSError):  # a print here could meet one that the signal interrupted
                 os.write(STDERR, f"\n{notice}\n".encode())
 
+    def stop() -> bool:
+        nonlocal heard
+        heard = True
+        return asked
+
     previous = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield lambda: asked
+        yield stop
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)

@@ -43,6 +43,7 @@ SHORT = {
     "classifier": ("classifier.factory", "PACKAGE:NAME", "a classifier of your own: short for --classifier.factory"),
     "weights": ("classifier.weights", "FILE", "its state dict as safetensors: short for --classifier.weights"),
 }
+MEASURING = "measuring the distances between training images first, which may take minutes; Ctrl-C ends it at once"
 
 
 def add_to(commands: Subparsers) -> None:
@@ -141,7 +142,10 @@ def train_with_progress(
     world = read_team()
     device = choose_device(device_name, world.local)
     view = training_view(str(folder), bar=world.rank == 0)
-    with stoppable() as stop, open_ranks(world, device) as ranks, scalars(folder) as write, view as show:
+    alone = world.size == 1
+    with stoppable(at_once=alone) as stop, open_ranks(world, device) as ranks, scalars(folder) as write, view as show:
+        if recipe.method == "sukenik" and ranks.first and not (folder / MODEL).exists():
+            show.say(MEASURING)
 
         def report(at: Progress) -> None:
             show.report(at)
