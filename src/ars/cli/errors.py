@@ -3,6 +3,8 @@
 import errno
 import tempfile
 
+from ars.certification.writing import WriteError
+
 ROOM = "make room and run the same command again"
 RIGHTS = "change its rights, or name another place"
 IN_THE_WAY = "a file is in the way: move it, or name another place"
@@ -25,6 +27,9 @@ def told(error: Exception) -> str:
     >>> told(FileExistsError(errno.EEXIST, "File exists", "runs"))
     'runs: File exists; a file is in the way: move it, or name another place'
     """
+    cause = error.__cause__
+    if isinstance(error, WriteError) and isinstance(cause, OSError) and ADVICE.get(cause.errno or 0) == IN_THE_WAY:
+        return told(cause)  # neither room nor rights would help
     if not isinstance(error, OSError) or error.errno is None or error.strerror is None:
         return " ".join(str(error).split())
     place = error.filename
