@@ -46,6 +46,18 @@ class Function(nn.Module):
         return self.function(x)
 
 
+class Spy(nn.Module):
+    """Two pixels as logits, and how many images each call had."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = []
+
+    def forward(self, x):
+        self.calls.append(len(x))
+        return x.flatten(1)[:, :2]
+
+
 def plain():
     torch.manual_seed(0)
     return small_cnn(4, width=8)
@@ -94,35 +106,23 @@ def test_what_takes_each_image_by_itself_passes(model):
 
 
 def test_a_model_is_tried_once_and_again_when_a_part_is_replaced():
-    calls = []
-
-    class Spy(nn.Module):
-        def forward(self, x):
-            calls.append(len(x))
-            return x.flatten(1)[:, :2]
-
-    model, images = cohen(nn.Sequential(Spy(), nn.Identity()), sigma=0.5), torch.rand(2, 3, 8, 8)
+    spy, images = Spy(), torch.rand(2, 3, 8, 8)
+    model = cohen(nn.Sequential(spy, nn.Identity()), sigma=0.5)
     check_independent(model, images)
-    assert calls == [8] + [1] * 8
+    assert spy.calls == [8] + [1] * 8
     check_independent(model, images)
-    assert len(calls) == 9
+    assert len(spy.calls) == 9
     check_independent(model, torch.rand(2, 3, 4, 4))
-    assert len(calls) == 18
+    assert len(spy.calls) == 18
     model.classifier[1] = Function(lambda logits: logits - logits.mean(dim=0))
     with pytest.raises(ValueError, match=REFUSED):
         check_independent(model, images)
 
 
 def test_each_image_of_a_local_model_is_not_tried_anew():
-    calls = []
-
-    class Spy(nn.Module):
-        def forward(self, x):
-            calls.append(len(x))
-            return x.flatten(1)[:, :2]
-
+    spy = Spy()
     certify(
-        sukenik(Spy(), torch.rand(30, 3, 4, 4), sigma=0.5), torch.rand(3, 3, 4, 4), n_select=100, n_estimate=100, seed=0
+        sukenik(spy, torch.rand(30, 3, 4, 4), sigma=0.5), torch.rand(3, 3, 4, 4), n_select=100, n_estimate=100, seed=0
     )
-    assert calls[:9] == [8] + [1] * 8
-    assert sum(calls[9:]) == 600
+    assert spy.calls[:9] == [8] + [1] * 8
+    assert sum(spy.calls[9:]) == 600
