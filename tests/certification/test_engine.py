@@ -129,6 +129,9 @@ def test_networks_of_ours_that_were_changed_are_left_alone():
     assert not known(changed(cifar_resnet(8, 4), "conv1", nn.Conv2d(3, 16, 5, padding=2, bias=False)))
     assert not known(changed(cifar_resnet(8, 4), "layer2.0.bn1", nn.GroupNorm(4, 32)))
     assert not known(changed(UNet(4), "encoders.0.3", nn.LeakyReLU(0.2)))
+    assert not known(changed(cifar_resnet(8, 4), "fc", nn.Sequential(nn.Dropout(), nn.Linear(64, 4))))
+    assert not known(changed(resnet50(4), "fc", nn.Identity()))
+    assert not known(changed(UNet(4), "encoders.0", nn.Conv2d(3, 4, 1)))
     twice = cifar_resnet(14, 4)
     twice.layer1[1] = twice.layer1[0]
     assert not known(twice)

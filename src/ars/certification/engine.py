@@ -100,30 +100,31 @@ def _knows(module: nn.Module) -> bool:
     """Whether a network is one of ours, as it was made, or a sequence of plain layers."""
     if type(module) is nn.Sequential:
         known = all(type(part) in PLAIN for part in module.modules())
-    elif isinstance(module, (CifarResNet, ResNet50, UNet)):
-        known = structure(module) == _as_made(*_made_from(module))
     else:
-        known = False
+        made_from = _made_from(module)
+        known = made_from is not None and structure(module) == _as_made(*made_from)
     return known and not changed_by_hand(module) and not shares_parts(module)
 
 
-def _made_from(network: CifarResNet | ResNet50 | UNet) -> tuple[str, int, int]:
-    """The name of a network's type and what it was made from; no name for a type of somebody else's."""
-    name = type(network).__name__ if type(network) in (CifarResNet, ResNet50, UNet) else ""
-    if isinstance(network, CifarResNet):
-        return name, len(network.layer1), network.fc.out_features
-    if isinstance(network, ResNet50):
-        return name, network.fc.out_features, 0
-    first = network.encoders[0][0]  # type: ignore[index]
-    return name, network.to_mask.in_channels, first.in_channels
+def _made_from(network: nn.Module) -> tuple[str, int, int] | None:
+    """The name of a network of ours and what it was made from; None for any other, and where parts are missing."""
+    name = type(network).__name__
+    try:
+        if type(network) is CifarResNet:
+            return name, len(network.layer1), network.fc.out_features
+        if type(network) is ResNet50:
+            return name, network.fc.out_features, 0
+        if type(network) is UNet:
+            return name, network.to_mask.in_channels, network.encoders[0][0].in_channels  # type: ignore[index]
+    except (AttributeError, TypeError, IndexError):  # somebody has put another part there
+        pass
+    return None
 
 
 @lru_cache(maxsize=64)
-def _as_made(name: str, one: int, two: int) -> Structure | None:
+def _as_made(name: str, one: int, two: int) -> Structure:
     """The structure of a network of ours when it is new."""
     with torch.device("meta"):
         if name == "CifarResNet":
             return structure(CifarResNet(one, two))
-        if name == "ResNet50":
-            return structure(ResNet50(one))
-        return structure(UNet(one, two)) if name == "UNet" else None
+        return structure(ResNet50(one) if name == "ResNet50" else UNet(one, two))
