@@ -95,8 +95,9 @@ def test_what_looks_at_the_batch_is_refused_and_so_is_randomness(model):
         adaptive(plain(), UNet(4), sigma=1.0),
         cohen(Function(lambda x: torch.zeros(len(x), 3)), sigma=0.5),
         cohen(Function(lambda x: torch.tensor([1e6, 0.0]) + x.flatten(1)[:, :2]), sigma=0.5),
+        cohen(Function(lambda x: nn.functional.one_hot((x.mean(dim=(1, 2, 3)) > 0.5).long(), 3)), sigma=0.5),
     ],
-    ids=["halves", "steep", "bf16", "adaptive", "constant", "large"],
+    ids=["halves", "steep", "bf16", "adaptive", "constant", "large", "whole numbers"],
 )
 def test_what_takes_each_image_by_itself_passes(model):
     torch.manual_seed(1)
@@ -126,3 +127,15 @@ def test_each_image_of_a_local_model_is_not_tried_anew():
     )
     assert spy.calls[:9] == [8] + [1] * 8
     assert sum(spy.calls[9:]) == 600
+
+
+def test_a_new_part_is_tried_wherever_it_lies_in_memory():
+    """What was removed leaves its place to what comes next, and with it its id."""
+    model, images = cohen(nn.Sequential(Spy(), nn.Identity()), sigma=0.5), torch.rand(2, 3, 8, 8)
+    for _ in range(20):
+        model.classifier[1] = Function(lambda logits: logits)
+        check_independent(model, images)
+        del model.classifier[1]
+        model.classifier.append(Function(lambda logits: logits - logits.mean(dim=0)))
+        with pytest.raises(ValueError, match=REFUSED):
+            check_independent(model, images)

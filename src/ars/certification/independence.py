@@ -1,7 +1,7 @@
 """Whether the draws of a batch are independent of each other: without that no bound holds."""
 
 from collections.abc import Hashable
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 import torch
 from torch import Tensor, nn
@@ -63,7 +63,9 @@ def _try(model: SmoothedClassifier, images: Images) -> None:
         if together.isnan().any():
             raise ValueError(NO_NUMBERS)
         alone = torch.cat([answer(slice(draw, draw + 1)) for draw in noise])
-    rounding = ROUNDING * torch.finfo(together.dtype).eps * together.abs().max()
+    exact = torch.finfo(together.dtype).eps if together.is_floating_point() else 0.0
+    together, alone = together.float(), alone.float()
+    rounding = ROUNDING * exact * together.abs().max()
     if ((together - alone).abs() > SAME * together.std(dim=0) + rounding).any():
         raise ValueError(
             "the model answers otherwise to a noisy image alone than among others; certification needs a network that "
@@ -72,6 +74,18 @@ def _try(model: SmoothedClassifier, images: Images) -> None:
 
 
 def _parts(model: SmoothedClassifier) -> Hashable:
-    """What a model consists of; mechanisms that an image has of its own differ in their numbers only."""
-    steps = [(type(step), *(id(part) for part in step.modules() if part is not step)) for step in model.mechanism.steps]
-    return type(model), id(model.combine), tuple(map(id, model.classifier.modules())), tuple(steps)
+    """What a model consists of; mechanisms that an image has of its own differ in their numbers only.
+
+    Parts by weak references: a new part may lie where an old one lay, but is never equal to it.
+    """
+    steps = [
+        (type(step), *(ref(part) for part in step.modules() if part is not step)) for step in model.mechanism.steps
+    ]
+    return type(model), _combine(model), tuple(map(ref, model.classifier.modules())), tuple(steps)
+
+
+def _combine(model: SmoothedClassifier) -> Hashable:
+    try:
+        return ref(model.combine)
+    except TypeError:  # cannot be referred to, so it is tried each time
+        return object()
