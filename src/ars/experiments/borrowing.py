@@ -14,8 +14,8 @@ from ars.training.checkpoint import OF_MODEL, load_tensors, misfits, under
 
 PREFIX, MASK, SPLIT = "classifier.", ".mask.", ".split."
 CONVERT = (
-    "a state dict that torch.save wrote is converted with safetensors.torch.save_file(torch.load('my.pt', "
-    "weights_only=True), 'my.safetensors')"
+    "a state dict that torch.save wrote is converted once: load it with weights_only=True, write it with "
+    "safetensors.torch.save_file(state, 'my.safetensors')"
 )
 
 

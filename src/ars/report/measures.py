@@ -14,6 +14,7 @@ from ars.report.errors import ReportError
 from ars.theory import Norm
 from ars.theory.rounding import truncate
 
+COLUMNS = 4  # of round radii in a table
 ROUNDING = 1e-15  # a few units in the last place
 
 
@@ -136,7 +137,7 @@ def show_radius(radius: float, norm: Norm, decimals: int = 2) -> str:
     return truncate(Fraction(radius) * 255 if norm == "linf" else radius, decimals)
 
 
-def round_radii(largest: float, *, columns: int = 4) -> tuple[float, ...]:
+def round_radii(largest: float) -> tuple[float, ...]:
     """The greatest power of two up to ``largest`` and its halves: few round numbers that cover the range.
 
     >>> round_radii(9.2)
@@ -145,4 +146,4 @@ def round_radii(largest: float, *, columns: int = 4) -> tuple[float, ...]:
     if not largest > 0:
         return ()
     top = 2.0 ** math.floor(math.log2(largest))
-    return tuple(top / 2**halvings for halvings in reversed(range(columns)))
+    return tuple(top / 2**halvings for halvings in reversed(range(COLUMNS)))
