@@ -1,5 +1,6 @@
 """What a network is at a moment: its parts with their settings, and its numbers."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from zlib import crc32
 
@@ -11,6 +12,7 @@ PLAIN_VALUES = (bool, int, float, str, tuple, type(None))
 INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32}
 # odd, and their bits look random; that of the golden ratio, and one of splitmix64, as signed integers
 GOLDEN, MIX = -7046029254386353131, -4658895280553007687
+AT_ONCE = 2**22  # numbers, so that their sum needs little memory beside them
 
 Structure = tuple[tuple[str, type, tuple[tuple[str, object], ...]], ...]
 
@@ -35,24 +37,28 @@ def checksum(tensors: Sequence[Tensor]) -> list[int]:
     """Numbers that a change of any bit, and with near certainty any exchange of values, changes.
 
     Elsewhere than on a CPU each value's bits, as an integer, times an odd factor of its place, summed modulo 2^64:
-    one number comes back, not the weights.
+    one number for each size of value comes back, not the weights.
     """
-    crc, elsewhere = 0, []
+    crc, elsewhere = 0, defaultdict(list)
     for tensor in tensors:
         bits = _bits(tensor)
         if bits.device.type == "cpu":
             crc = crc32(bits.numpy(), crc)  # type: ignore[arg-type]
         else:
-            elsewhere.append(bits.long())
-    return [crc, places_sum(torch.cat(elsewhere)) if elsewhere else 0]
+            elsewhere[bits.dtype].append(bits)
+    return [crc, *(places_sum(torch.cat(same)) for same in elsewhere.values())]
 
 
 def places_sum(words: Tensor) -> int:
     """The sum of integers, each times a factor of its place."""
-    place = torch.arange(1, len(words) + 1, device=words.device) * GOLDEN
-    place ^= place >> 29
-    place *= MIX
-    return int((words * (place | 1)).sum())
+    total = torch.zeros((), dtype=torch.int64, device=words.device)
+    for start in range(0, len(words), AT_ONCE):
+        some = words[start : start + AT_ONCE]
+        place = torch.arange(start + 1, start + len(some) + 1, device=words.device) * GOLDEN
+        place ^= place >> 29
+        place *= MIX
+        total += (some * (place | 1)).sum()
+    return int(total)
 
 
 def _parts(network: nn.Module) -> Iterator[tuple[str, nn.Module]]:
