@@ -25,8 +25,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from ars.certification import engine
 from ars.certification.sampling import count_votes
-from ars.kernels import half
 from ars.methods import adaptive, cohen
 from ars.models import Normalize, UNet, cifar_resnet, resnet50, small_cnn
 from ars.smoothing import SmoothedClassifier
@@ -146,7 +146,7 @@ def main() -> None:
     device = torch.device(options.device)
     gpu = device.type == "cuda"
     cases = options.only or [case for case in CASES if ("embedded" in case) != gpu]
-    half.COMPILE_AFTER = 0  # as in a run of many images
+    engine.COMPILE_AFTER = 0  # as in a run of many images
     top = ceilings(device)
     rows: list[dict[str, Any]] = []
     for case in cases:

@@ -50,7 +50,7 @@ def test_folding_batchnorm_changes_nothing_but_rounding(make):
 @torch.inference_mode()
 def test_known_networks_run_in_bf16_and_the_model_comes_back(network, images):
     parts = [network.classifier, network.mechanism.steps[1].mask]
-    with prepared(network, images):
+    with prepared(network, images, draws=100, batch=100):
         assert isinstance(network.classifier, Half)
         # a sigmoid is not among the layers that we know, so that the mask stays as it is
         assert network.mechanism.steps[1].mask is parts[1]
@@ -59,7 +59,7 @@ def test_known_networks_run_in_bf16_and_the_model_comes_back(network, images):
 
 def test_the_model_comes_back_after_an_error(network, images):
     before = network.classifier
-    with pytest.raises(RuntimeError, match="stop"), prepared(network, images):
+    with pytest.raises(RuntimeError, match="stop"), prepared(network, images, draws=100, batch=100):
         raise RuntimeError("stop")
     assert network.classifier is before
 
@@ -107,7 +107,7 @@ def test_a_layer_that_is_used_twice_stays_where_it_is():
     assert list(known_networks(nn.ModuleList([network])))
     image = torch.rand(2, 3, 6, 6)
     assert torch.allclose(fold(network)(image), network(image), atol=1e-6)
-    assert torch.allclose(ready(network, image)(image).float(), network(image), atol=0.05)
+    assert torch.allclose(ready(network, image).network(image).float(), network(image), atol=0.05)
 
 
 def test_layers_with_weights_that_stand_in_several_places_are_left_alone():
@@ -155,6 +155,34 @@ def test_the_last_layer_stays_in_float32_and_exact():
     assert logits.dtype == torch.float32
     assert torch.equal(half.network[-1].linear.weight, network[-1].weight)
     assert half.network[0].weight.dtype == torch.bfloat16
+
+
+def test_a_network_is_compiled_for_one_size_of_batch_at_a_time(monkeypatch):
+    asked = []
+    monkeypatch.setattr("ars.kernels.half.find_spec", lambda name: name == "triton")
+    monkeypatch.setattr(torch, "compile", lambda network, dynamic: lambda x: asked.append(len(x)) or network(x))
+    half = Half(small_cnn(10, width=8))
+    plain = [half(torch.ones(size, 3, 8, 8)) for size in (2, 3, 4)]
+    half.compile_for(2)
+    half.compile_for(4)
+    made = dict(half.compiled)
+    half.compile_for(2)
+    assert half.compiled == made
+    again = [half(torch.ones(size, 3, 8, 8)) for size in (2, 3, 4)]
+    assert asked == [2, 4]
+    assert all(torch.equal(one, two) for one, two in zip(plain, again, strict=True))
+
+
+def test_draws_are_counted_for_each_size_of_batch(images, monkeypatch):
+    """A batch of each call counts what it is to draw; on a CPU nothing is compiled, however much that is."""
+    monkeypatch.setattr("ars.certification.engine.COMPILE_AFTER", 0)
+    model = SmoothedClassifier(compose(Gaussian(0.5)), last, small_cnn(4, width=8))
+    votes(model, images[:1], n=100, precision="bfloat16")
+    votes(model, images[:1], n=1000, precision="bfloat16", batch_size=300)
+    votes(model, images[:1], n=150, precision="bfloat16", batch_size=300)
+    made, area = ready(model.classifier, images[:1]), images[0, 0].numel()
+    assert made.pixels == {100: 100 * area, 300: 1000 * area, 200: 200 * area}
+    assert made.network.compiled == {}
 
 
 def test_preparation_is_made_once_for_many_calls(network, images, monkeypatch):

@@ -1,5 +1,7 @@
 """The engine on a CUDA device against plain float32: kernels in bf16, votes, checks and memory."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -11,7 +13,7 @@ from ars.certification.memory import limit_memory
 from ars.certification.sampling import block_seed, count_votes, local_votes
 from ars.kernels.half import Half
 from ars.methods import adaptive, cohen
-from ars.models import Normalize, UNet, cifar_resnet, resnet50
+from ars.models import Normalize, UNet, cifar_resnet, resnet50, small_cnn
 from ars.smoothing import Gaussian, MaskedGaussian, SmoothedClassifier, compose, last, minimum_variance
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
@@ -97,7 +99,7 @@ def test_kernels_agree_with_float32_on_every_image(make, size, tolerance):
     pytest.importorskip("triton")
     network = disturbed(make(), size)
     x = torch.rand(150, 3, size, size, device="cuda")
-    fast = ready(network, x)
+    fast = ready(network, x).network
     assert not isinstance(fast, Half)
     out = fast(x)
     out.fill_(float("nan"))  # the allocator hands the same block out again
@@ -113,9 +115,28 @@ def test_kernels_agree_with_float32_on_every_image(make, size, tolerance):
 def test_a_network_without_kernels_runs_in_half_precision():
     network = disturbed(UNet(64), 48)
     x = torch.rand(150, 3, 48, 48, device="cuda")
-    fast = ready(network, x)
+    fast = ready(network, x).network
     assert isinstance(fast, Half)
     assert (fast(x).float() - network(x)).abs().max() < 0.02
+
+
+@pytest.mark.parametrize(("make", "size"), [(lambda: small_cnn(10), 32), (lambda: resnet50(10), 64)])
+@torch.inference_mode()
+def test_what_has_long_enough_to_work_is_compiled_and_answers_the_same(make, size, monkeypatch):
+    pytest.importorskip("triton")
+    model = cohen(disturbed(make(), size), sigma=0.25)
+    image = torch.rand(1, 3, size, size, device="cuda")
+    draw = partial(count_votes, model, image, [0], n=1500, stage="estimate", seed=0, precision="bfloat16")
+    draw(batch_size=1000)
+    network, x = ready(model.classifier, image).network, torch.rand(1000, 3, size, size, device="cuda")
+    plain = network(x)
+    halves = [part for part in network.modules() if isinstance(part, Half)]
+    assert [half.compiled for half in halves] == [{}]
+    monkeypatch.setattr("ars.certification.engine.COMPILE_AFTER", 0)
+    draw(batch_size=1000)
+    assert ready(model.classifier, image).network is network
+    assert list(halves[0].compiled) == [1000]
+    assert (network(x) - plain).norm() <= 0.02 * plain.norm()
 
 
 @pytest.mark.parametrize(("masked", "size"), [(True, 32), (False, 32), (True, 64)])
@@ -190,7 +211,7 @@ def test_a_batch_that_does_not_fit_is_halved_and_the_peak_stays_below_the_limit(
     expected = count_votes(model, image, [0], **how)
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
-    limit = torch.cuda.memory_allocated() / 2**30 + 1.0
+    limit = torch.cuda.memory_reserved() / 2**30 + 1.0  # what other tests hold in pieces is not to be had
     total = torch.cuda.get_device_properties(0).total_memory / 2**30
     try:
         limit_memory(image.device, limit)
@@ -226,6 +247,6 @@ class Hungry(SmoothedClassifier):
 def test_the_model_is_as_it_was_afterwards():
     model, image = smoothed(32)
     before = (model.combine, model.classifier, list(model.modules()))
-    with torch.inference_mode(), prepared(model, image):
+    with torch.inference_mode(), prepared(model, image, draws=100, batch=100):
         assert model.combine is not before[0]
     assert (model.combine, model.classifier, list(model.modules())) == before

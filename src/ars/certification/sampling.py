@@ -109,7 +109,9 @@ def count_votes(
     done = 0
     # on a CPU nothing waits, and a bad mask had better stop the first batch
     checks = nullcontext() if images.device.type == "cpu" else masks_checked_at_the_end()
-    engine = nullcontext() if precision == "float32" else prepared(model, images)
+    draws = len(images) * blocks * BLOCK
+    batch = min(size * BLOCK, draws)
+    engine = nullcontext() if precision == "float32" else prepared(model, images, draws=draws, batch=batch)
     with evaluating(model, *(mechanisms or ())), checks, autocast(images.device, precision), engine:
         while done < len(images) * blocks:
             # of each block: the image's position, and how many blocks of it come before

@@ -46,8 +46,7 @@ class FusedResNet50(nn.Module):
         self.blocks = nn.Sequential(*(Block(block, dtype) for block in kernels))
         rest = [getattr(folded, name) for name in STAGES[stages:]]
         tail = nn.Sequential(*rest, nn.AdaptiveAvgPool2d(1), nn.Flatten(), folded.fc)
-        # what the first stage reads is 4 times smaller a side, as is what it writes; then each stage halves it
-        self.tail = Half(tail, area=16 * 4 ** max(0, stages - 1)) if dtype == torch.bfloat16 else tail
+        self.tail = Half(tail) if dtype == torch.bfloat16 else tail
 
     def forward(self, x: Float[Tensor, "b h w 4"]) -> Float[Tensor, "b classes"]:
         """The logits."""

@@ -1,5 +1,6 @@
 """Any network that we know in bf16, where there is no kernel for it."""
 
+from collections.abc import Callable
 from copy import deepcopy
 from importlib.util import find_spec
 
@@ -8,9 +9,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ars.kernels.fold import fold
-
-# Compiling ResNet-50 takes 6 s and then saves half its time: it pays once about as much has been spent without.
-COMPILE_AFTER = 8 * 10**9  # pixels drawn
 
 
 class Float32Linear(nn.Module):
@@ -48,12 +46,9 @@ class ReflectConv(nn.Module):
 
 
 class Half(nn.Module):
-    """A frozen network in bf16, folded and channels last; compiled on a GPU once it has worked for long enough.
+    """A frozen network in bf16, folded and channels last; its last linear layer stays in float32."""
 
-    Its last linear layer stays in float32. A pixel that it reads stands for ``area`` pixels of the image.
-    """
-
-    def __init__(self, network: nn.Module, *, area: int = 1) -> None:
+    def __init__(self, network: nn.Module) -> None:
         super().__init__()
         self.network = fold(network)
         linears = [name for name, module in self.network.named_modules() if type(module) is nn.Linear]
@@ -64,16 +59,17 @@ class Half(nn.Module):
         for name, module in list(self.network.named_modules()):
             if type(module) is nn.Conv2d and module.padding_mode == "reflect" and module.padding == (1, 1):
                 self.network.set_submodule(name, ReflectConv(module))
-        self.area, self.pixels = area, 0
-        self.compiled: tuple[int, nn.Module] | None = None  # for one batch size; others run as they are
+        self.compiled: dict[int, Callable[[Tensor], Tensor]] = {}  # by batch size; others run as they are
 
     def forward(self, x: Float[Tensor, "b c h w"]) -> Tensor:
         """The network on images in any dtype."""
         x = x.to(torch.bfloat16, memory_format=torch.channels_last)
-        self.pixels += self.area * x[:, 0].numel()
-        if self.compiled is None and self.pixels >= COMPILE_AFTER and x.device.type == "cuda" and find_spec("triton"):
-            self.compiled = len(x), torch.compile(self.network, dynamic=False)  # type: ignore[assignment]
-        run = self.network if self.compiled is None or self.compiled[0] != len(x) else self.compiled[1]
+        run = self.compiled.get(len(x), self.network)
         with torch.backends.cudnn.flags(enabled=True, benchmark=True):  # the same shapes come again and again
             out: Tensor = run(x)
         return out
+
+    def compile_for(self, batch: int) -> None:
+        """Compile the network for batches of this size, where there is a compiler."""
+        if batch not in self.compiled and find_spec("triton"):
+            self.compiled[batch] = torch.compile(self.network, dynamic=False)
