@@ -24,6 +24,7 @@ def tables(text):
         (2, {"benchmark": "CIFAR-10 on backgrounds", "k": "96", "σ": "1"}),
         (3, {"benchmark": "CIFAR-10 on backgrounds", "k": "32", "σ": "0.5"}),
         (3, {"benchmark": "CIFAR-10 on backgrounds", "k": "48", "σ": "0.5"}),
+        (3, {"benchmark": "CIFAR-10 on backgrounds", "k": "96", "σ": "0.5"}),
     ],
 )
 def test_its_measures_are_those_of_the_generated_tables(number, setting):

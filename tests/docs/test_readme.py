@@ -1,5 +1,6 @@
 """What the README shows is what happens."""
 
+import csv
 import re
 from pathlib import Path
 
@@ -44,3 +45,15 @@ def test_the_sweep_file_that_is_shown_can_be_read(tmp_path):
     cells = read_sweep(folder / "shown.yaml").cells
     assert cells[0].name == "cohen-k64-s0.5-seed0-long"
     assert len(cells) == 12
+
+
+def test_its_accuracies_on_cifar_10_are_those_of_the_generated_table():
+    with (ROOT / "results" / "tables" / "measures.csv").open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["benchmark"] == "CIFAR-10 on backgrounds"]
+    shown = re.findall(r"^\| (\d+)x\1, sigma = ([.\d]+) \|(.*)\|$", README, flags=re.MULTILINE)
+    assert len(shown) == 3
+    for k, sigma, line in shown:
+        cell = [row for row in rows if row["k"] == k and float(row["sigma"]) == float(sigma)]
+        accuracies = [f"{float(row['standard']):.1f} ({float(row['vote']):.1f})" for row in cell]
+        assert [row["method"] for row in cell] == ["Cohen et al.", "static mask", "ARS"]
+        assert [text.strip(" *") for text in line.split("|")] == accuracies
