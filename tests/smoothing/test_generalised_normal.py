@@ -13,11 +13,32 @@ def generator(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
-@pytest.mark.parametrize("beta", [1.0, 1.5, 2.0, 2.25, 4.0])
+@pytest.mark.parametrize("beta", [1.0, 1.5, 2.0, 2.25, 5.0])
 def test_the_noise_has_the_stated_law(beta):
     noise = generalised_normal_like(torch.empty(100, 3, 16, 16), beta, generator()).double().flatten().numpy()
     assert kstest(noise, gennorm(beta, scale=noise_scale(1.0, beta)).cdf).pvalue > 1e-3
     assert noise.std() == pytest.approx(1, abs=5 * math.sqrt(5 / len(noise)))
+
+
+def test_noise_of_a_large_beta_has_no_least_absolute_value():
+    """What underflows ends at one number, and a classifier that looks for that number sees through the noise."""
+    noise = generalised_normal_like(torch.empty(100, 3, 32, 32), 20.0, generator()).abs().flatten()
+    values, times = noise.unique(return_counts=True)
+    assert values[0] < 1e-4
+    assert times.max() <= 8
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+@pytest.mark.parametrize("step", [GeneralisedNormal(0.5019, 2.25), Gaussian(0.5019)], ids=["generalised", "Gaussian"])
+def test_the_default_dtype_takes_no_noise_away(step, dtype):
+    before = torch.get_default_dtype()
+    try:
+        torch.set_default_dtype(dtype)
+        release = step.release(torch.zeros(1, 1, 2, 2, dtype=torch.float32), [], generator())
+    finally:
+        torch.set_default_dtype(before)
+    assert 0.5019 <= float(release.std) <= 0.5019 * (1 + 3e-6)
+    assert release.std.dtype == release.value.dtype == torch.float32
 
 
 def test_signs_and_neighbours_are_independent():
@@ -62,7 +83,7 @@ def test_l2_is_refused_with_the_reason():
         step.radius(0.9, 0.1, norm="l2", dim=192)
 
 
-@pytest.mark.parametrize(("sigma", "beta"), [(0.0, 2.25), (0.5, 0.5), (0.5, math.nan)])
+@pytest.mark.parametrize(("sigma", "beta"), [(0.0, 2.25), (0.5, 0.5), (0.5, 6.0), (0.5, math.inf), (0.5, math.nan)])
 def test_noise_without_a_guarantee_is_refused(sigma, beta):
     with pytest.raises(ValueError, match="must be"):
         GeneralisedNormal(sigma, beta)

@@ -34,14 +34,14 @@ def test_special_shapes_are_laplace_and_gaussian(shift, level):
 
 
 @pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("beta", [1.0, 1.2, 2.25, 6.0])
+@pytest.mark.parametrize("beta", [1.0, 1.2, 2.25, 5.0])
 def test_the_trade_off_function_is_that_of_thresholds_rounded_down(beta, level):
     exact = gennorm.cdf(gennorm.isf(level, beta) - 0.4, beta)
     assert GeneralisedNormal(0.4, beta)(level) == pytest.approx(exact, rel=1e-9)
     assert GeneralisedNormal(0.4, beta)(level) <= exact * (1 + 1e-13)
 
 
-@pytest.mark.parametrize(("shift", "beta"), [(0.02, 2.25), (1.0, 2.25), (0.5, 1.0), (0.7, 1.3), (0.4, 6.0)])
+@pytest.mark.parametrize(("shift", "beta"), [(0.02, 2.25), (1.0, 2.25), (0.5, 1.0), (0.7, 1.3), (0.4, 5.0)])
 def test_delta_is_the_hockey_stick_divergence(shift, beta):
     epsilon = np.array([0.0, 0.25, 0.5, 1.0, 1.4]) * shift
     x, width = np.linspace(-12, 12, 2_000_001, retstep=True)

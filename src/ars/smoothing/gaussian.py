@@ -41,7 +41,7 @@ class Gaussian(Step):
 
     def release(self, x: Images, past: Sequence[Release], generator: Generators) -> Release:
         """Sample X + sigma z."""
-        one = torch.ones((1, 1, 1, 1), device=x.device)
+        one = torch.ones((1, 1, 1, 1), dtype=torch.float32, device=x.device)
         std = self.scale() * one
         return Release(x.float() + std * normal_like(x, generator), weight=one, std=std)
 

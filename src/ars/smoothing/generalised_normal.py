@@ -17,7 +17,7 @@ from ars.theory.unicr import unicr_radius_linf
 
 
 class GeneralisedNormal(Step):
-    """m = X + z, z of shape beta >= 1 and standard deviation sigma; beta = 2 is the Gaussian mechanism, draw for draw.
+    """m = X + z, z of shape 1 <= beta <= 5 and standard deviation sigma; beta = 2 is the Gaussian mechanism, draw for draw.
 
     >>> GeneralisedNormal(sigma=0.5, beta=2.25).sigma
     0.5
@@ -35,7 +35,7 @@ class GeneralisedNormal(Step):
 
     def release(self, x: Images, past: Sequence[Release], generator: Generators) -> Release:
         """Sample X + z."""
-        one = torch.ones((1, 1, 1, 1), device=x.device)
+        one = torch.ones((1, 1, 1, 1), dtype=torch.float32, device=x.device)
         std = self.sigma * (1 + SCALE_ERROR) * one
         return Release(x.float() + std * generalised_normal_like(x, self.beta, generator), weight=one, std=std)
 
@@ -64,14 +64,18 @@ class GeneralisedNormal(Step):
 
 
 def generalised_normal_like(x: Images, beta: float, generator: Generators) -> Images:
-    """Noise of shape beta and variance 1 in float32: (a) (sign) G^(1/beta), G ~ Gamma(1/beta), drawn by rejection."""
+    """Noise of shape beta and variance 1 in float32: (a) U G^(1/beta), G ~ Gamma(1 + 1/beta) drawn by rejection.
+
+    U is uniform on [-1, 1]: (|U| G^(1/beta))^beta is Gamma(1/beta), which itself has values too small for float32 where
+    beta is large, so that noise made from it would often be the same number.
+    """
     if beta == 2:
         return normal_like(x, generator)
     scale = noise_scale(1.0, beta)
 
     def draw(run: Tensor, run_generator: torch.Generator) -> Tensor:
-        power = torch._standard_gamma(torch.full_like(run, 1 / beta), generator=run_generator)
-        sign = torch.empty_like(run).random_(0, 2, generator=run_generator).mul_(2).sub_(1)
-        return power.pow_(1 / beta).mul_(sign).mul_(scale)
+        power = torch._standard_gamma(torch.full_like(run, 1 + 1 / beta), generator=run_generator)
+        uniform = torch.empty_like(run).uniform_(-1, 1, generator=run_generator)
+        return power.pow_(1 / beta).mul_(uniform).mul_(scale)
 
     return draw_like(x, generator, draw)

@@ -15,12 +15,14 @@ from ars.theory.rounding import ERROR, down
 
 # exp(-G) is nothing in float64 beyond this, so the tail needs no search further out
 FAR = 800.0
+# Beyond, the tables of theory.unicr take minutes or overflow; radii only shrink from beta = 2 on.
+MOST_BETA = 5.0
 
 
 def check_shape(beta: float) -> float:
-    """Refuse a shape whose density is not log-concave: no per-coordinate guarantee is proved for it."""
-    if not 1 <= beta < math.inf:
-        raise ValueError(f"beta must be at least 1 (log-concave noise) and finite, got {beta}")
+    """Refuse a shape whose density is not log-concave, so that no guarantee is proved, or too flat to tabulate."""
+    if not 1 <= beta <= MOST_BETA:
+        raise ValueError(f"beta must be at least 1 (log-concave noise) and at most {MOST_BETA:g}, got {beta}")
     return float(beta)
 
 
