@@ -215,6 +215,27 @@ def test_a_users_module_runs_itself_and_only_known_parts_of_it_are_replaced():
     assert type(model.classifier.inner) is nn.Sequential
 
 
+class Headed(nn.Module):
+    """Convolutions, then a head of plain layers that reads features, on tokens of them or on all."""
+
+    def __init__(self, *, tokens):
+        super().__init__()
+        self.tokens, self.body = tokens, nn.Conv2d(3, 4, 3, padding=1)
+        self.head = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 5))
+
+    def forward(self, image):
+        features = self.body(image).flatten(2).transpose(1, 2)
+        return self.head(features).mean(1) if self.tokens else self.head(features.mean(1))
+
+
+@pytest.mark.parametrize("tokens", [False, True])
+def test_plain_layers_on_features_run_in_bf16_too(tokens, images):
+    torch.manual_seed(0)
+    model = SmoothedClassifier(compose(Gaussian(0.5)), last, Headed(tokens=tokens))
+    half = votes(model, images, n=200, precision="bfloat16")
+    assert np.abs(half - votes(model, images, n=200, precision="float32")).sum() <= 0.1 * half.sum()
+
+
 def test_subclasses_and_hooked_networks_are_left_alone():
     class Mine(UNet):
         pass

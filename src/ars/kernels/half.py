@@ -61,9 +61,10 @@ class Half(nn.Module):
                 self.network.set_submodule(name, ReflectConv(module))
         self.compiled: dict[int, Callable[[Tensor], Tensor]] = {}  # by batch size; others run as they are
 
-    def forward(self, x: Float[Tensor, "b c h w"]) -> Tensor:
-        """The network on images in any dtype."""
-        x = x.to(torch.bfloat16, memory_format=torch.channels_last)
+    def forward(self, x: Float[Tensor, "b ..."]) -> Tensor:
+        """The network on images, or features, in any dtype."""
+        # what is inside somebody's network may read features that are no images
+        x = x.to(torch.bfloat16, memory_format=torch.channels_last if x.ndim == 4 else torch.preserve_format)
         run = self.compiled.get(len(x), self.network)
         with torch.backends.cudnn.flags(enabled=True, benchmark=True):  # the same shapes come again and again
             out: Tensor = run(x)
