@@ -163,11 +163,13 @@ def test_indices_of_any_integer_kind_are_stated_as_plain_integers(cohen):
         ({"batch_size": 0}, "batch_size must be a whole number of at least 1"),
         ({"n_select": 0}, "n_select must be a whole number of at least 1"),
         ({"seed": -1}, "must be at least 0"),
+        ({"seed": 2**32}, "must be below 2\\^32"),
         ({"norm": "l1"}, "norm must be one of"),
         ({"bound": "wilson"}, "bound must be one of"),
         ({"precision": "float16"}, "precision must be one of"),
         ({"indices": [0, 1]}, "one distinct index"),
         ({"indices": [-1]}, "must be at least 0"),
+        ({"indices": [2**32]}, "must be below 2\\^32"),
     ],
 )
 def test_a_request_that_cannot_be_met_is_refused_before_anything_is_drawn(cohen, changes, sentence):

@@ -63,6 +63,8 @@ def check_drawing(seed: int, indices: Sequence[int], precision: Precision) -> No
     """Refuse what no draws can be made with."""
     if seed < 0 or min(indices, default=0) < 0:
         raise ValueError(f"seed and image indices must be at least 0, got seed={seed}, index={min(indices, default=0)}")
+    if max(seed, *indices, 0) >= 2**32:  # beyond, two of them could share their noise
+        raise ValueError(f"seed and image indices must be below 2^32, got seed={seed}, index={max(indices, default=0)}")
     _check_precision(precision)
 
 
