@@ -17,7 +17,7 @@ USUAL_BETA = 2.25
 
 
 def unicr(classifier: nn.Module, *, sigma: float, beta: float) -> SmoothedClassifier:
-    """g(X + z), z i.i.d. generalised normal of shape beta (1 to 5) and standard deviation sigma; Linf, L2 for beta = 2."""
+    """g(X + z), z i.i.d. generalised normal of shape beta, 1 to 5, and deviation sigma; Linf, and L2 for beta = 2."""
     return SmoothedClassifier(compose(GeneralisedNormal(sigma, beta)), last, classifier)
 
 

@@ -17,7 +17,7 @@ from ars.theory.unicr import unicr_radius_linf
 
 
 class GeneralisedNormal(Step):
-    """m = X + z, z of shape 1 <= beta <= 5 and standard deviation sigma; beta = 2 is the Gaussian mechanism, draw for draw.
+    """m = X + z, z of shape 1 <= beta <= 5 and deviation sigma; beta = 2 is the Gaussian mechanism, draw for draw.
 
     >>> GeneralisedNormal(sigma=0.5, beta=2.25).sigma
     0.5
