@@ -139,3 +139,51 @@ def test_a_new_part_is_tried_wherever_it_lies_in_memory():
         model.classifier.append(Function(lambda logits: logits - logits.mean(dim=0)))
         with pytest.raises(ValueError, match=REFUSED):
             check_independent(model, images)
+
+
+class Gated(nn.Module):
+    """Mixes the batch behind a gate that is closed at first, as residual branches often begin."""
+
+    def __init__(self):
+        super().__init__()
+        self.gate = nn.Parameter(torch.zeros(()))
+        self.share = 0.0
+
+    def forward(self, x):
+        logits = x.flatten(1)[:, :3]
+        return logits - (self.gate + self.share) * logits.mean(dim=0)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda network: network.gate.data.fill_(1.0),
+        lambda network: setattr(network, "share", 1.0),
+        lambda network: network.register_forward_hook(lambda part, given, logits: logits - logits.mean(dim=0)),
+    ],
+    ids=["weights", "setting", "hook"],
+)
+def test_a_network_that_changed_is_tried_again(change):
+    model, images = cohen(Gated(), sigma=0.5), torch.rand(2, 3, 8, 8)
+    check_independent(model, images)
+    change(model.classifier)
+    with pytest.raises(ValueError, match=REFUSED):
+        check_independent(model, images)
+
+
+def test_a_mask_that_changed_is_tried_again():
+    class Mask(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.gate = nn.Parameter(torch.zeros(()))
+
+        def forward(self, x):
+            return 1 - self.gate * (x[:, :1] > x[:, :1].mean(dim=0)).float()
+
+    mask = Mask()
+    model, images = adaptive(Spy(), mask, sigma=0.5), torch.rand(2, 3, 8, 8)
+    check_independent(model, images)
+    with torch.no_grad():
+        mask.gate.fill_(1.0)
+    with pytest.raises(ValueError, match=REFUSED):
+        check_independent(model, images)

@@ -9,17 +9,17 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import nn
 
-from ars.certification.network_state import Structure, changed_by_hand, checksum, shares_parts, structure
+from ars.certification.network_state import changed_by_hand, shares_parts, state
+from ars.certification.our_networks import as_made
 from ars.kernels.fusing import fused
 from ars.kernels.half import Half
 from ars.kernels.images import Finish, FromImages
-from ars.models import CifarResNet, Normalize, ResNet50, UNet
+from ars.models import Normalize
 from ars.smoothing import SmoothedClassifier, last, minimum_variance
 from ars.smoothing.mechanism import Images
 
@@ -93,22 +93,12 @@ _READY: WeakKeyDictionary[nn.Module, Ready] = WeakKeyDictionary()
 
 def ready(network: nn.Module, images: Images) -> Ready:
     """The network made ready for images of this size, from the cache unless its weights have changed since."""
-    state = (images.shape[2:], images.device, _state(network))
-    if network not in _READY or _READY[network].state != state:
+    now = (images.shape[2:], images.device, state(network))
+    if network not in _READY or _READY[network].state != now:
         kernels = fused(network, images)
         made = Half(network) if kernels is None else FromImages(kernels, torch.bfloat16)
-        _READY[network] = Ready(state, made)
+        _READY[network] = Ready(now, made)
     return _READY[network]
-
-
-def _state(network: nn.Module) -> object:
-    """What changes with the network: its parts, where its numbers are, how often they were written, and their bits.
-
-    Writing through ``.data`` is not counted, and inference tensors count nothing: the bits show it.
-    """
-    tensors = [*network.parameters(), *network.buffers()]
-    versions = [0 if tensor.is_inference() else tensor._version for tensor in tensors]
-    return structure(network), [tensor.data_ptr() for tensor in tensors], versions, checksum(tensors)
 
 
 def _finish(model: SmoothedClassifier) -> tuple[Finish, nn.Module] | None:
@@ -129,30 +119,5 @@ def _knows(module: nn.Module) -> bool:
     if type(module) is nn.Sequential:
         known = all(type(part) in PLAIN for part in module.modules())
     else:
-        made_from = _made_from(module)
-        known = made_from is not None and structure(module) == _as_made(*made_from)
+        known = as_made(module)
     return known and not changed_by_hand(module) and not shares_parts(module)
-
-
-def _made_from(network: nn.Module) -> tuple[str, int, int] | None:
-    """The name of a network of ours and what it was made from; None for any other, and where parts are missing."""
-    name = type(network).__name__
-    try:
-        if type(network) is CifarResNet:
-            return name, len(network.layer1), network.fc.out_features
-        if type(network) is ResNet50:
-            return name, network.fc.out_features, 0
-        if type(network) is UNet:
-            return name, network.to_mask.in_channels, network.encoders[0][0].in_channels  # type: ignore[index]
-    except (AttributeError, TypeError, IndexError):  # somebody has put another part there
-        pass
-    return None
-
-
-@lru_cache(maxsize=64)
-def _as_made(name: str, one: int, two: int) -> Structure:
-    """The structure of a network of ours when it is new."""
-    with torch.device("meta"):
-        if name == "CifarResNet":
-            return structure(CifarResNet(one, two))
-        return structure(ResNet50(one) if name == "ResNet50" else UNet(one, two))

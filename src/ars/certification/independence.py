@@ -1,6 +1,5 @@
 """Whether the draws of a batch are independent of each other: without that no bound holds."""
 
-from collections.abc import Hashable
 from weakref import WeakKeyDictionary, ref
 
 import torch
@@ -8,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from ars.certification.evaluating import evaluating
+from ars.certification.network_state import changed_by_hand, state
 from ars.smoothing import SmoothedClassifier
 from ars.smoothing.mechanism import Images
 
@@ -18,14 +18,15 @@ ROUNDING = 16  # units in the last place of the largest logit
 
 NO_NUMBERS = "the classifier gave logits that are no numbers (NaN), which vote for nothing; mend it first"
 
-_TRIED: WeakKeyDictionary[nn.Module, set[Hashable]] = WeakKeyDictionary()
+# what a classifier was last tried with
+_TRIED: WeakKeyDictionary[nn.Module, object] = WeakKeyDictionary()
 
 
 def check_independent(model: SmoothedClassifier, images: Images) -> None:
     """Refuse a model whose answer to a draw changes with the others in its batch.
 
-    The same draws are answered together and one by one, once for a model and a size of images. Masks and anything else
-    that the model does on the way take part.
+    The same draws are answered together and one by one: once, and again where the model or the size of the images has
+    changed since. Masks and anything else that the model does on the way take part.
     """
     for name, part in model.named_modules():
         if isinstance(part, _BatchNorm) and part.running_mean is None:
@@ -33,11 +34,10 @@ def check_independent(model: SmoothedClassifier, images: Images) -> None:
                 f"{name} is a BatchNorm without running statistics: the answer to a draw would depend on the others in "
                 "its batch, and no bound would hold; train it with track_running_stats=True"
             )
-    tried = _TRIED.setdefault(model.classifier, set())
-    key = (_parts(model), images.shape[1:], images.device)
-    if key not in tried:
+    now = (_parts(model), images.shape[1:], images.device)
+    if changed_by_hand(model) or _TRIED.get(model.classifier) != now:
         _try(model, images)
-        tried.add(key)
+        _TRIED[model.classifier] = now
 
 
 def check_logits(logits: object) -> None:
@@ -73,18 +73,17 @@ def _try(model: SmoothedClassifier, images: Images) -> None:
         )
 
 
-def _parts(model: SmoothedClassifier) -> Hashable:
-    """What a model consists of; mechanisms that an image has of its own differ in their numbers only.
+def _parts(model: SmoothedClassifier) -> object:
+    """What a model consists of; mechanisms that an image has of its own differ in their own numbers only.
 
     Parts by weak references: a new part may lie where an old one lay, but is never equal to it.
     """
-    steps = [
-        (type(step), *(ref(part) for part in step.modules() if part is not step)) for step in model.mechanism.steps
-    ]
-    return type(model), _combine(model), tuple(map(ref, model.classifier.modules())), tuple(steps)
+    networks = [model.classifier, *(part for step in model.mechanism.steps for part in step.children())]
+    steps = [type(step) for step in model.mechanism.steps]
+    return type(model), _combine(model), steps, [(*map(ref, it.modules()), state(it)) for it in networks]
 
 
-def _combine(model: SmoothedClassifier) -> Hashable:
+def _combine(model: SmoothedClassifier) -> object:
     try:
         return ref(model.combine)
     except TypeError:  # cannot be referred to, so it is tried each time

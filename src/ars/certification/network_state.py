@@ -22,6 +22,16 @@ def structure(network: nn.Module) -> Structure:
     return tuple((name, type(part), _settings(part)) for name, part in _parts(network))
 
 
+def state(network: nn.Module) -> tuple[object, ...]:
+    """What changes with the network: its parts, where its numbers are, how often they were written, and their bits.
+
+    Writing through ``.data`` is not counted, and inference tensors count nothing: the bits show it.
+    """
+    tensors = [*network.parameters(), *network.buffers()]
+    versions = [0 if tensor.is_inference() else tensor._version for tensor in tensors]
+    return structure(network), [tensor.data_ptr() for tensor in tensors], versions, checksum(tensors)
+
+
 def shares_parts(network: nn.Module) -> bool:
     """Whether a part with numbers of its own stands in several places."""
     with_numbers = [id(part) for _, part in _parts(network) if part._parameters or part._buffers]
