@@ -5,7 +5,8 @@ from torch import nn
 
 from ars import adaptive, cohen, unicr
 from ars.experiments.fingerprint import fingerprint
-from ars.smoothing import Gaussian, MaskedGaussian, SmoothedClassifier, compose, minimum_variance
+from ars.models import Normalize, UNet, cifar_resnet
+from ars.smoothing import Gaussian, MaskedGaussian, SmoothedClassifier, compose, last, minimum_variance
 from ars.smoothing.local_gaussian import InputDependentClassifier
 from ars.smoothing.nearest_noise import NearestNoise
 
@@ -70,7 +71,49 @@ def test_models_that_differ_anywhere_have_other_digests():
 
 def test_the_digest_of_a_trained_model_is_that_of_earlier_records():
     """Records go on over releases; a digest that changes for no reason would strand them."""
-    model = cohen(nn.Sequential(nn.Flatten(), nn.Linear(2, 2)), sigma=0.25)
+    classifier = nn.Sequential(Normalize([0.5] * 3, [0.25] * 3), cifar_resnet(8, 4))
+    model = adaptive(classifier, UNet(4), sigma=0.25)
     for parameter in model.parameters():
         nn.init.constant_(parameter, 0.5)
-    assert fingerprint(model) == "9c7668905278e112"
+    assert fingerprint(model) == "0a0c9ceaba62d423"
+
+
+class Scaled(nn.Module):
+    """A user's network with a setting of its own beside its layers."""
+
+    def __init__(self, scale):
+        super().__init__()
+        self.scale, self.layer = scale, nn.Linear(48, 3)
+
+    def forward(self, x):
+        return self.scale * self.layer(x.flatten(1))
+
+
+def test_models_with_the_same_weights_that_compute_otherwise_have_other_digests():
+    def layers(activation, *, stride=1, eps=1e-5):
+        return nn.Sequential(nn.Conv2d(3, 4, 3, stride), nn.BatchNorm2d(4, eps), activation, nn.AdaptiveAvgPool2d(1))
+
+    two = compose(Gaussian(0.5), Gaussian(0.5))
+    changed = cifar_resnet(8, 4)
+    changed.layer1[0].bn1.eps = 1e-3
+    makes = [
+        lambda: cohen(layers(nn.ReLU()), sigma=0.5),
+        lambda: cohen(layers(nn.Tanh()), sigma=0.5),
+        lambda: cohen(layers(nn.LeakyReLU(0.9)), sigma=0.5),
+        lambda: cohen(layers(nn.ReLU(), stride=2), sigma=0.5),
+        lambda: cohen(layers(nn.ReLU(), eps=1.0), sigma=0.5),
+        lambda: cohen(Scaled(1.0), sigma=0.5),
+        lambda: cohen(Scaled(-1.0), sigma=0.5),
+        lambda: SmoothedClassifier(two, last, layers(nn.ReLU())),
+        lambda: SmoothedClassifier(two, minimum_variance, layers(nn.ReLU())),
+        lambda: cohen(cifar_resnet(8, 4), sigma=0.5),
+        lambda: cohen(changed, sigma=0.5),
+    ]
+    digests = []
+    for make in makes:
+        model = make()
+        for parameter in model.parameters():
+            nn.init.constant_(parameter, 0.5)
+        digests.append(fingerprint(model))
+        assert fingerprint(model.eval()) == digests[-1]
+    assert len(set(digests)) == len(digests)

@@ -1,25 +1,29 @@
-"""A digest of a model, which its records carry."""
+"""A digest of a model, which lies beside its records."""
 
 from collections.abc import Iterator
 from hashlib import sha256
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ars.certification.network_state import structure
-from ars.smoothing import SmoothedClassifier
+from ars.certification.our_networks import as_made
+from ars.smoothing import SmoothedClassifier, last, minimum_variance
 from ars.smoothing.mechanism import Step
+
+AT_ONCE = 1024  # rows of a tensor; all references of Sukenik et al. would take a second copy of them
 
 
 def fingerprint(model: SmoothedClassifier) -> str:
-    """A digest of the weights and the noise: records of two models of the same code are never mixed."""
+    """A digest of the weights, the parts and the noise: records of two models of the same code are never mixed."""
     digest = sha256(repr(model.mechanism.sigmas).encode())
     for step in model.mechanism.steps:
         for name in ("beta", "rate"):  # of noise that is not Gaussian, or not the same everywhere
             digest.update(f"{name} {getattr(step, name)}".encode() if hasattr(step, name) else b"")
     for name, tensor in _tensors(model):
         digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
-        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+        for part in torch.atleast_1d(tensor.detach()).split(AT_ONCE):
+            digest.update(part.cpu().contiguous().flatten().view(torch.uint8).numpy())
     for setting in _settings(model):
         digest.update(setting.encode())
     return digest.hexdigest()[:16]
@@ -33,8 +37,20 @@ def _tensors(model: SmoothedClassifier) -> Iterator[tuple[str, Tensor]]:
 
 
 def _settings(model: SmoothedClassifier) -> Iterator[str]:
-    """Parts of which no tensor tells, by their types and settings: a mask without weights, that noise."""
-    for name, part in model.named_modules():
-        ours_or_theirs = not isinstance(part, Step) and not type(part).__module__.startswith("torch.")
-        if ours_or_theirs and not part.state_dict() and not list(part.children()):
-            yield f"{name} {structure(part)}"
+    """What no tensor tells: the types and settings of parts, but of networks that we made, and an unusual combination."""
+    if model.combine is not (last if len(model.mechanism.steps) == 1 else minimum_variance):
+        yield f"combine {getattr(model.combine, '__qualname__', type(model.combine).__qualname__)}"
+    for name, part in _telling("", model):
+        yield f"{name} {structure(part)[:1]}"
+
+
+def _telling(name: str, part: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """Parts by their names, without what says nothing: boxes around others, and ours whose tensors say it all."""
+    if as_made(part):
+        return
+    ours, children = type(part).__module__.startswith("ars."), list(part.named_children())
+    box = bool(children) and (ours or type(part) in (nn.Sequential, nn.ModuleList, nn.ModuleDict))
+    if not box and not isinstance(part, Step) and not (ours and part.state_dict()):
+        yield name, part
+    for child_name, child in children:
+        yield from _telling(f"{name}.{child_name}" if name else child_name, child)
