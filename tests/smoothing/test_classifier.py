@@ -108,3 +108,8 @@ def test_no_l2_radius_for_a_masked_model_not_even_zero(constant_mask):
     for p_plus, p_minus in ((0.9, 0.1), (0.4, 0.4)):
         with pytest.raises(UnsupportedThreat, match="use Gaussian steps for 'l2'"):
             model.radius(p_plus, p_minus, norm="l2", dim=192)
+
+
+def test_a_function_is_no_classifier():
+    with pytest.raises(TypeError, match=r"must be a torch\.nn\.Module, got function; wrap it in one"):
+        SmoothedClassifier(compose(Gaussian(0.5)), last, lambda image: image.flatten(1))

@@ -22,6 +22,10 @@ class SmoothedClassifier(nn.Module):
 
     def __init__(self, mechanism: Composition, combine: Combine, classifier: nn.Module) -> None:
         super().__init__()
+        if not isinstance(classifier, nn.Module):
+            raise TypeError(
+                f"the classifier must be a torch.nn.Module, got {type(classifier).__name__}; wrap it in one"
+            )
         self.mechanism = mechanism
         self.combine = combine
         self.classifier = classifier
