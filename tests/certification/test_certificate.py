@@ -33,6 +33,12 @@ def test_label_and_radius_never_contradict_each_other(label, radius):
         certificate(label=label, radius=radius)
 
 
+@pytest.mark.parametrize("changes", [{"label": 0}, {"candidate": 0, "label": None, "radius": 0.0}, {"candidate": 0}])
+def test_the_label_is_the_candidate_and_the_candidate_that_of_the_selection(changes):
+    with pytest.raises(ValueError, match=r"selection gave \(0, 10\), which is not candidate"):
+        certificate(**changes)
+
+
 def test_a_certificate_cannot_be_changed():
     with pytest.raises(AttributeError):
         certificate().radius = 1.0

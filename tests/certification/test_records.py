@@ -24,22 +24,23 @@ def schedules(n):
 
 @st.composite
 def records(draw):
-    label = draw(st.none() | st.integers(0, 1000))
-    radius = 0.0 if label is None else draw(radii)
     counts = st.lists(naturals, min_size=1, max_size=12).map(tuple)
-    votes = draw(counts.filter(any))
+    votes, selection = draw(counts.filter(any)), draw(counts)
+    candidate = selection.index(max(selection))
+    label = draw(st.sampled_from([None, candidate]))
+    radius = 0.0 if label is None else draw(radii)
     certificate = Certificate(
         label=label,
         radius=radius,
         norm=draw(st.sampled_from(["l2", "linf"])),
         dim=draw(st.integers(1, 10**6)),
-        candidate=draw(st.integers(0, 1000)),
+        candidate=candidate,
         p_lower=draw(unit),
         p_upper=draw(unit),
         bound=draw(st.sampled_from(BOUNDS)),
         radii={bound: draw(radii) for bound in BOUNDS},
         counts=votes,
-        select_counts=draw(counts),
+        select_counts=selection,
         alpha=draw(unit),
         sigmas=draw(st.lists(radii, min_size=1, max_size=4).map(tuple)),
         seed=draw(naturals),

@@ -42,6 +42,9 @@ class Certificate:
         positive = 0 < self.radius < math.inf or self.radius in self.schedule.radii
         if not (self.radius == 0 if self.label is None else positive):
             raise ValueError(f"an abstention has radius 0 and a label a positive one, got {self.label}, {self.radius}")
+        votes = self.select_counts
+        if self.label not in (None, self.candidate) or self.candidate != votes.index(max(votes)):
+            raise ValueError(f"selection gave {votes}, which is not candidate {self.candidate} and label {self.label}")
         draws, most = self.n_estimate, self.schedule.n_max
         if not draws <= self.planned <= most or (self.ended == "planned" and draws != self.planned):
             raise ValueError(f"{draws} draws cannot have ended as {self.ended!r}: planned {self.planned} of {most}")
