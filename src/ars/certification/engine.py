@@ -116,8 +116,5 @@ def _finish(model: SmoothedClassifier) -> tuple[Finish, nn.Module] | None:
 
 def _knows(module: nn.Module) -> bool:
     """Whether a network is one of ours, as it was made, or a sequence of plain layers."""
-    if type(module) is nn.Sequential:
-        known = all(type(part) in PLAIN for part in module.modules())
-    else:
-        known = as_made(module)
-    return known and not changed_by_hand(module) and not shares_parts(module)
+    plain = type(module) is nn.Sequential and all(type(part) in PLAIN for part in module.modules())
+    return (plain or as_made(module)) and not changed_by_hand(module) and not shares_parts(module)

@@ -22,7 +22,7 @@ def fingerprint(model: SmoothedClassifier) -> str:
             digest.update(f"{name} {getattr(step, name)}".encode() if hasattr(step, name) else b"")
     for name, tensor in _tensors(model):
         digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
-        for part in torch.atleast_1d(tensor.detach()).split(AT_ONCE):
+        for part in tensor.detach().view(tensor.shape or (1,)).split(AT_ONCE):
             digest.update(part.cpu().contiguous().flatten().view(torch.uint8).numpy())
     for setting in _settings(model):
         digest.update(setting.encode())
@@ -37,7 +37,7 @@ def _tensors(model: SmoothedClassifier) -> Iterator[tuple[str, Tensor]]:
 
 
 def _settings(model: SmoothedClassifier) -> Iterator[str]:
-    """What no tensor tells: the types and settings of parts, but of networks that we made, and an unusual combination."""
+    """What no tensor tells: types and settings of parts, but not of networks that we made; an unusual combination."""
     if model.combine is not (last if len(model.mechanism.steps) == 1 else minimum_variance):
         yield f"combine {getattr(model.combine, '__qualname__', type(model.combine).__qualname__)}"
     for name, part in _telling("", model):
