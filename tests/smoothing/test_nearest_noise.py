@@ -35,6 +35,32 @@ def test_a_tiny_distance_keeps_its_digits():
     near = x.double().clone()
     near[0, 0, 0, 0] += 1e-9
     assert float(mean_distance(x, near, 1)) == pytest.approx(1e-9, rel=1e-6)
+    among = torch.cat([rand(60, 3, 32, 32, seed=1).double(), near, rand(60, 3, 32, 32, seed=2).double()])
+    assert float(mean_distance(x, among, 1)) == pytest.approx(1e-9, rel=1e-6)
+
+
+@pytest.mark.parametrize("copies", [5, 25, 80])
+def test_copies_of_an_image_hide_none_of_its_neighbours(references, copies):
+    """Squares that differ by less than their rounding do not say which is nearer."""
+    x = rand(2, 3, 8, 8, seed=2)
+    crowd = x[:1].double().repeat(copies, 1, 1, 1)
+    crowd[:, 0, 0, 0] += 1e-10 * torch.arange(copies, 0, -1)
+    every = torch.cat([references.double(), crowd])
+    expected = [by_hand(image, every, 20) for image in x]
+    assert mean_distance(x, every, 20).tolist() == pytest.approx(expected, rel=1e-9)
+
+
+def test_only_where_squares_do_not_tell_all_references_are_looked_at(references, monkeypatch):
+    asked = []
+    whole = nearest_noise._from_all
+    monkeypatch.setattr(
+        nearest_noise, "_from_all", lambda queries, *rest: asked.append(len(queries)) or whole(queries, *rest)
+    )
+    x = rand(3, 3, 8, 8, seed=2)
+    mean_distance(x, references, 20)
+    assert asked == []
+    mean_distance(x, torch.cat([references, x[1:2].repeat(41, 1, 1, 1)]), 20)
+    assert asked == [1]
 
 
 def test_an_image_among_the_references_can_leave_itself_out(references):

@@ -22,8 +22,10 @@ def fingerprint(model: SmoothedClassifier) -> str:
             digest.update(f"{name} {getattr(step, name)}".encode() if hasattr(step, name) else b"")
     for name, tensor in _tensors(model):
         digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
-        for part in tensor.detach().view(tensor.shape or (1,)).split(AT_ONCE):
-            digest.update(part.cpu().contiguous().flatten().view(torch.uint8).numpy())
+        rows = tensor.detach().view(tensor.shape or (1,))
+        for start in range(0, len(rows), AT_ONCE):
+            some = rows[start : start + AT_ONCE].cpu().contiguous()
+            digest.update(some.flatten().view(torch.uint8).numpy())  # type: ignore[arg-type]
     for setting in _settings(model):
         digest.update(setting.encode())
     return digest.hexdigest()[:16]

@@ -19,5 +19,7 @@ def sukenik(classifier: nn.Module, references: Float[Tensor, "n c h w"], *, sigm
     """
     every = max(1, len(references) // CALIBRATION_IMAGES)
     distance = mean_distance(references[::every], references, NEIGHBOURS, skip_nearest=True)
-    noise = NearestNoise(references, sigma=sigma, centre=distance.mean().item(), rate=RATE, neighbours=NEIGHBOURS)
-    return InputDependentClassifier(noise, classifier, train_sigma=noise.of_distance(distance).mean().item())
+    # rounded, so that every machine has the same noise
+    centre = round(distance.mean().item(), 6)
+    noise = NearestNoise(references, sigma=sigma, centre=centre, rate=RATE, neighbours=NEIGHBOURS)
+    return InputDependentClassifier(noise, classifier, train_sigma=round(noise.of_distance(distance).mean().item(), 6))
