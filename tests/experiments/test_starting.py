@@ -11,7 +11,7 @@ from ars.data.errors import DataError
 from ars.data.settings import Data
 from ars.experiments.recipe import Classifier, RecipeError, Start, read_recipe
 from ars.experiments.run import load_run, train_run
-from ars.experiments.starting import epochs_in_all, start_folder, start_of
+from ars.experiments.starting import epochs_in_all, start_folder, start_of, starts_of
 from ars.experiments.sweep import cell_name
 from ars.experiments.timing import train_seconds
 from ars.experiments.weights import round_weights
@@ -149,6 +149,16 @@ def test_another_start_is_another_run(recipe):
 def test_a_start_that_makes_no_sense_is_refused(recipe):
     with pytest.raises(ValueError, match=r"data\.kind digits does not have"):
         dataclasses.replace(recipe, data=Data(passes=1))
+
+
+def test_on_the_way_unicr_keeps_the_shape_of_its_noise(recipe):
+    """The paper's beta is 2.25 at k = 96, sigma = 1.0, and 2 at 64; at sigma = .5 it is the same for both."""
+    data = dataclasses.replace(recipe.data, size=96)
+    unicr = dataclasses.replace(recipe, method="unicr", data=data, start=Start(32, 3, through=(64,)), sigma=1.0)
+    first, alone = starts_of(unicr)
+    assert (first.beta, alone.beta) == (2.25, None)
+    assert start_of(dataclasses.replace(unicr, beta=1.5)).beta == 1.5
+    assert start_of(dataclasses.replace(unicr, sigma=0.5)).beta is None
 
 
 @pytest.mark.parametrize("through", [(8,), (4,), (16, 12), (16, 16)])

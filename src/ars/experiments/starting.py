@@ -21,7 +21,8 @@ def start_of(recipe: Recipe) -> Recipe | None:
     if start is None or recipe.classifier.trained or recipe.data.options["size"] <= start.size:
         return None
     if recipe.passed:
-        return replace(recipe, data=replace(recipe.data, size=recipe.passed[-1]))
+        size = recipe.passed[-1]
+        return replace(recipe, data=replace(recipe.data, size=size), beta=_beta_at(recipe, size))
     usual = TrainSettings()  # nothing of a mask's: all methods have the same start
     without_mask: dict[str, Any] = {
         "mask": usual.mask,
@@ -32,6 +33,16 @@ def start_of(recipe: Recipe) -> Recipe | None:
     train = replace(recipe.train, epochs=start.epochs, **without_mask)
     data = replace(recipe.data, size=start.size)
     return replace(recipe, method="cohen", share=0.5, beta=None, mask=Mask(), data=data, train=train, start=None)
+
+
+def _beta_at(recipe: Recipe, size: int) -> float | None:
+    """The shape of the noise on the way: that of the recipe at its own size, said where another would be usual."""
+    if recipe.method != "unicr" or recipe.beta is not None:
+        return recipe.beta
+    from ars.methods.unicr import paper_beta  # imports torch
+
+    own = paper_beta(recipe.data.options["size"], recipe.sigma)
+    return None if paper_beta(size, recipe.sigma) == own else own
 
 
 def starts_of(recipe: Recipe) -> Iterator[Recipe]:
