@@ -20,6 +20,7 @@ ALIGNED = {
     "leftmouth": (73, 152),
     "rightmouth": (105, 153),
 }
+GOLDEN = "b2c32e79924819c38c4852948323d626c9fbe1cb1d7a7bc0df06fed504cdd14a"
 
 
 def wild_face(number):
@@ -35,18 +36,24 @@ def aligned_face(number):
     return (178, 218), {name: (px + int(shift[0]), py + int(shift[1])) for name, (px, py) in ALIGNED.items()}
 
 
+def plain_face(number):
+    """A face in the wild without a random number in it."""
+    size = (400 + 3 * number, 420 - 2 * number)
+    return size, {name: (px + 7 * number % 90, py + 11 * number % 80) for name, (px, py) in ALIGNED.items()}
+
+
 def name_of(number):
     return f"{number + 1:06}.jpg"
 
 
-def draw(path, size, points):
+def draw(path, size, points, **options):
     """Grey, with a red square at each eye and a green one at each corner of the mouth."""
     path.parent.mkdir(parents=True, exist_ok=True)
     picture = Image.new("RGB", size, (128, 128, 128))
     for name, (x, y) in points.items():
         if name in COLORS:
             ImageDraw.Draw(picture).rectangle((x - 3, y - 3, x + 3, y + 3), fill=COLORS[name])
-    picture.save(path, quality=95)
+    picture.save(path, **{"quality": 95, **options})
 
 
 def write_landmarks(path, face):
@@ -103,14 +110,28 @@ def both_lie_inside(marked):
 def test_crops_are_random_in_training_and_fixed_in_testing(write):
     root = write(wild_face)
     benchmark = celeba(root=str(root), workers=0)
-    first, second = (next(benchmark.train_batches(epoch, seed=0, batch_size=24))[0] for epoch in (0, 1))
-    assert not torch.equal(first, second)
+    first, second = (
+        {image.numpy().tobytes() for image in next(benchmark.train_batches(epoch, seed=0, batch_size=24))[0]}
+        for epoch in (0, 1)
+    )
+    assert len(first) == len(second) == 24
+    assert not first & second  # of all pictures, whatever their order
     fixed, labels = benchmark.examples("test", range(10))
     assert torch.equal(benchmark.examples("test", [7, 2])[0], fixed[[7, 2]])
     assert torch.equal(celeba(root=str(root), workers=0).examples("test", range(10))[0], fixed)
     assert not torch.equal(celeba(root=str(root), workers=0, seed=1).examples("test", range(10))[0], fixed)
     assert labels.tolist() == [int(number % 3 == 0) for number in range(30, 40)]
     assert list(benchmark.class_names) == ["not mouth slightly open", "mouth slightly open"]
+
+
+def test_the_fixed_crop_of_an_index_never_changes(write):
+    """Committed records name their inputs by index alone. Without loss, so that no JPEG decoder matters."""
+    root = write(plain_face)
+    for number in range(COUNT):
+        draw(root / "img_celeba" / name_of(number), *plain_face(number), format="PNG")
+    benchmark = celeba(root=str(root), workers=0)
+    pixels = (benchmark.examples("test", range(10))[0] * 255).round().to(torch.uint8)
+    assert hashlib.sha256(pixels.numpy().tobytes()).hexdigest() == GOLDEN
 
 
 def test_other_attributes_and_features_go_by_name(write):

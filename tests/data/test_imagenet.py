@@ -1,8 +1,10 @@
 import hashlib
 import zipfile
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from ars.data.errors import DataError
 from ars.data.imagenet import imagenet
@@ -38,6 +40,18 @@ def test_class_folders_are_read_in_the_order_of_their_names(root):
     assert list(benchmark.class_names) == list(WNIDS)
     assert benchmark.title == "ImageNet"
     assert imagenet(root=str(root), workers=0).shape == (3, 224, 224)
+
+
+def test_a_test_input_is_the_centre_of_224_after_the_short_side_is_brought_to_256(root):
+    benchmark = imagenet(root=str(root), workers=0)
+    images, _ = benchmark.examples("test", [0])
+    with Image.open(root / benchmark._pictures.names["test"][0].decode()) as picture:
+        assert picture.width > picture.height
+        width = int(256 * picture.width / picture.height)
+        left = round((width - 224) / 2)
+        whole = picture.resize((width, 256), Image.Resampling.BILINEAR).crop((left, 16, left + 224, 240))
+    difference = np.abs((images[0].permute(1, 2, 0) * 255).round().numpy() - np.asarray(whole).astype(int))
+    assert difference.max() <= 1
 
 
 @pytest.mark.parametrize(
