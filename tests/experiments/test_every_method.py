@@ -7,7 +7,9 @@ import pytest
 from ars.experiments.certifying import certify_run
 from ars.experiments.recipe import Method
 from ars.experiments.run import train_run
-from ars.report import to_markdown, write_report
+from ars.report import write_report
+from ars.report.groups import METHOD_NAMES
+from ars.report.rendering import cells, headers
 
 from .conftest import CPU, TINY
 
@@ -20,8 +22,10 @@ def test_a_method_goes_all_the_way(method, tiny, tmp_path):
     assert [record.certificate.index for record in records] == list(range(6))
     again = certify_run(folder, TINY.certify, device=CPU)
     assert [record.certificate for record in again] == [record.certificate for record in records]
-    report = write_report([folder], tmp_path / "report")
-    assert "6" in to_markdown(report.table)
+    headline = write_report([folder], tmp_path / "report").table.blocks[0]
+    [row] = headline.rows
+    shown = dict(zip(headers(headline), cells(row), strict=True))
+    assert (shown["method"], shown["n"], shown["seeds"]) == (METHOD_NAMES[method], "6", "1")
 
 
 def test_input_dependent_noise_is_recorded_image_by_image(tiny, tmp_path):

@@ -9,6 +9,7 @@ from ars.experiments.certifying import certify_run
 from ars.experiments.given import Given, import_model
 from ars.experiments.recipe import CertifySettings, RecipeError
 from ars.smoothing import SmoothedClassifier
+from ars.theory import total_noise
 
 from .conftest import CPU
 
@@ -50,6 +51,7 @@ class NoNumbers(nn.Module):
         return network(x) * float("nan")
 
 batch, random, pair, missing, nan = OfTheBatch(), Random(), Pair(), Missing(), NoNumbers()
+two_steps = adaptive(network, nn.Sequential(nn.Conv2d(3, 1, 1), nn.Sigmoid()), sigma=0.25, share=0.2)
 masked = adaptive(network, MaskOfTheBatch(), sigma=0.5)
 
 def make():
@@ -173,6 +175,16 @@ def test_its_records_are_certified_into_a_folder_that_says_what_it_holds(models)
             certify_run(out, settings, device=CPU, given=other)
     with pytest.raises(RecipeError, match="is not a run folder"):
         certify_run(models, settings, device=CPU, given=given)
+
+
+@pytest.mark.parametrize(("name", "sigma"), [("smoothed", 0.5), ("two_steps", 0.25)])
+def test_the_noise_that_its_recipe_states_is_that_of_all_steps_together(models, name, sigma):
+    given = Given(f"my_models:{name}", ("--data.kind=digits",))
+    benchmark, model = given.load(CPU)
+    given.claim(models / "out", model, benchmark, CPU)
+    written = yaml.safe_load((models / "out" / "recipe.yaml").read_text())["sigma"]
+    assert written == pytest.approx(sigma, rel=1e-12)
+    assert written == pytest.approx(total_noise(model.mechanism.sigmas), rel=1e-12)
 
 
 def test_changed_weights_are_not_mixed_with_earlier_records(models):

@@ -12,6 +12,7 @@ from ars.experiments.certifying import certify_run
 from ars.experiments.fingerprint import fingerprint
 from ars.experiments.run import load_run, train_run
 from ars.report import write_report
+from ars.smoothing import Gaussian, MaskedGaussian
 from ars.theory import ars_radius_linf
 from ars.training.checkpoint import load_model, load_tensors
 
@@ -38,6 +39,8 @@ def test_training_moves_the_share_stores_it_and_certifies_with_it(learned):
     assert json.loads((folder / "train.jsonl").read_text())["share"] == pytest.approx(share, abs=1e-6)
     _, _, model = load_run(folder, CPU)
     assert model.mechanism.sigmas[0] == pytest.approx(TINY.sigma / share**0.5, rel=1e-9)
+    assert [type(step) for step in model.mechanism.steps] == [Gaussian, MaskedGaussian]
+    assert not any(name.endswith("logit") for name, _ in model.named_parameters())
     records = [json.loads(line) for line in (folder / "certify/test/shard-00000.jsonl").read_text().splitlines()]
     assert len(records) == 6
     for record in records:

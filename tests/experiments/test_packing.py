@@ -8,15 +8,19 @@ import zipfile
 
 import numpy as np
 import pytest
+import torch
 import yaml
 
 from ars.certification.records import Record
 from ars.certification.shards import merge
 from ars.data.settings import Data
+from ars.experiments import masks
 from ars.experiments.masks import save_average_masks
 from ars.experiments.packing import pack_cell, pack_sweep, portable
 from ars.experiments.recipe import Classifier, Recipe
+from ars.experiments.run import load_run
 from ars.experiments.sweep import Sweep
+from ars.smoothing import Release
 
 from .conftest import CPU, TINY
 from .test_sweep_plan import cell, voted
@@ -120,6 +124,28 @@ def test_masks_are_of_the_first_certified_images(trained, tmp_path):
     save_average_masks(run, dataclasses.replace(TINY.certify, every=3), device=CPU)
     with np.load(run / "masks.npz") as arrays:
         assert arrays["indices"].tolist() == [0, 3, 6, 9, 12, 15]
+
+
+def test_a_mask_is_the_mean_over_its_draws_and_channels(trained, tmp_path, monkeypatch):
+    run = shutil.copytree(trained, tmp_path / "run")
+    recipe, benchmark, _ = load_run(run, CPU)
+    seen = []
+
+    class Random:
+        def stages(self, images, generator):
+            seen.append(torch.rand(images.shape, generator=generator))
+            std = torch.ones(1, 1, 1, 1)
+            return [Release(images, std, std), Release(images, seen[0], std)], images
+
+    monkeypatch.setattr(masks, "load_run", lambda folder, device: (recipe, benchmark, Random()))
+    save_average_masks(run, TINY.certify, device=CPU)
+    [weights] = seen
+    assert len(weights) == 6 * masks.DRAWS
+    with np.load(run / "masks.npz") as arrays:
+        for image in range(6):
+            mean = weights[image * masks.DRAWS : (image + 1) * masks.DRAWS].numpy().mean(axis=(0, 1))
+            assert arrays["largest"][image] == pytest.approx(mean.max(), rel=1e-5)
+            assert np.abs(arrays["masks"][image] - 255 * mean / mean.max()).max() < 0.51
 
 
 def test_what_an_earlier_packing_left_goes(runs, tmp_path):

@@ -4,12 +4,19 @@ import json
 import math
 import shutil
 
+import numpy as np
 import pytest
+import torch
+from torch import nn
 
+from ars.certification.procedure import certify
+from ars.certification.sampling import local_votes
 from ars.certification.shards import merge
 from ars.data.digits import DigitsOnPhotographs
 from ars.experiments import voting
+from ars.experiments.run import load_run
 from ars.experiments.voting import vote_run
+from ars.methods import cohen
 
 from .conftest import CPU, TINY
 
@@ -43,6 +50,29 @@ def test_the_vote_is_the_candidate_of_the_certificate(run):
         patch.setattr(DigitsOnPhotographs, "size", lambda self, split: len(records))
         (run / "vote.json").unlink()
         assert vote(run).correct == right
+
+
+def test_the_votes_of_a_classifier_that_noise_decides_are_those_that_choose_the_candidates(run, monkeypatch):
+    """Other draws would have other winners."""
+    recipe, benchmark, _ = load_run(run, CPU)
+    torch.manual_seed(0)
+    undecided = cohen(nn.Sequential(nn.Flatten(), nn.Linear(3 * 24 * 24, 10)), sigma=1.0).eval()
+    counted = []
+
+    def watched(*given, **how):
+        counted.append(local_votes(*given, **how))
+        return counted[-1]
+
+    monkeypatch.setattr(voting, "load_run", lambda folder, device, classifier: (recipe, benchmark, undecided))
+    monkeypatch.setattr(voting, "local_votes", watched)
+    images, truth = benchmark.examples("test", range(SEEN))
+    how = {"n_estimate": 50, "indices": range(SEEN), "seed": 0, "precision": "float32"}
+    made = certify(undecided, images, n_select=20, **how)
+    tally, votes = vote(run, draws=20), np.concatenate(counted)
+    assert votes.tolist() == [list(it.select_counts) for it in made]
+    assert votes.argmax(axis=1).tolist() == [it.candidate for it in made]
+    assert tally.correct == sum(it.candidate == label for it, label in zip(made, truth.tolist(), strict=True))
+    assert any(np.argmax(it.counts) != it.candidate for it in made)
 
 
 def test_an_interrupted_vote_goes_on(run):
