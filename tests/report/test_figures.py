@@ -14,9 +14,22 @@ from ars.report.table import make_table
 
 def test_curves_are_the_certified_accuracies(make_records):
     answers = outcomes(make_records(), "cohen")
-    radii = np.linspace(0, 9 / 255, 50)
+    radii = np.sort(np.concatenate([np.linspace(0, 9 / 255, 50), answers.radius]))  # and where they just hold
     expected = [certified_accuracy(answers, radius) for radius in radii]
     np.testing.assert_array_equal(accuracy_curves([answers, answers], radii), [expected, expected])
+
+
+def test_a_drawn_curve_holds_a_value_up_to_its_radius_and_a_band_is_the_sample_deviation(make_run, make_record):
+    better = [[make_record(index, 1, 1, 4.5 / 255) for index in range(4)]]
+    runs = load_runs([make_run("a"), make_run("b", seed=1, shards=better)])
+    panel = draw_curves(make_table(make_sections(runs)).sections).figure.axes[0]
+    [line] = panel.get_lines()
+    assert line.get_drawstyle() == "steps-pre"  # what is drawn between two radii is certified at the larger one
+    assert line.get_ydata()[0] == 75
+    [band] = panel.collections
+    heights = band.get_paths()[0].vertices
+    assert heights[heights[:, 0] == 0, 1].min() == pytest.approx(75 - 50 / 2**0.5)  # of 50 and 100
+    assert heights[:, 1].max() == 100
 
 
 def test_curves_of_runs_that_only_abstain_are_drawn(make_run, make_record):

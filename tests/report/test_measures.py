@@ -96,6 +96,9 @@ def test_a_grid_is_measured_at_its_radii_only(make_decided):
     assert certified_accuracy(answers, 4 / 255 * (1 - 1e-10)) == 1 / 4
     with pytest.raises(ReportError, match="was not decided"):  # what was decided is less
         certified_accuracy(answers, 4 / 255 * (1 + 1e-10))
+    for less in (1e-8, 1e-3):  # what was decided is more than rounding
+        with pytest.raises(ReportError, match="was not decided"):
+            certified_accuracy(answers, 4 / 255 * (1 - less))
     with pytest.raises(ReportError, match=r"radius 0\.0117647 was not decided, only 0, 0\.00784314, 0\.0156863"):
         certified_accuracy(answers, 3 / 255)
     with pytest.raises(ReportError, match="no average radius"):

@@ -1,14 +1,67 @@
-"""Charts of accuracy against k: their axes, and votes beside certified accuracies."""
+"""Charts of accuracy against the radius, never above what is certified, and against k, with votes beside."""
 
+import re
+from itertools import pairwise
+
+import numpy as np
 import pytest
 
 from ars.report.archive.by_size import Trend, make_trends, vote_trends
 from ars.report.archive.cells import load_cells
-from ars.report.archive.charts import BOTTOM, TOP, trend_chart
+from ars.report.archive.charts import BOTTOM, LEFT, RIGHT, TOP, curve_chart, trend_chart
 from ars.report.archive.entries import make_entries
-from ars.report.measures import Spread
+from ars.report.curves import largest_radius
+from ars.report.groups import make_sections
+from ars.report.measures import Spread, certified_accuracy
+from ars.report.results import load_runs
+from ars.report.table import make_table
 
 from .conftest import build_cell
+
+
+def corners(path):
+    """The points of a path of M, H and V."""
+    points = []
+    for command, numbers in re.findall(r"([MHV])([\d ]+)", path):
+        values = [int(number) for number in numbers.split()]
+        x, y = points[-1] if points else (0, 0)
+        points.append({"M": tuple(values), "H": (values[0], y), "V": (x, values[0])}[command])
+    return points
+
+
+def height(points, x):
+    """The y of the level piece over x."""
+    [y] = {b for (a, b), (c, d) in pairwise(points) if b == d and a < x < c}
+    return y
+
+
+@pytest.fixture
+def two_seeds(make_run, make_record):
+    """A block of standard accuracies 1/2 and 1."""
+    better = [[make_record(index, 1, 1, radius / 255) for index, radius in enumerate((0.6, 1.7, 2.9, 4.2))]]
+    runs = load_runs([make_run("a"), make_run("b", seed=1, shards=better)])
+    return make_table(make_sections(runs)).blocks[0]
+
+
+def test_a_line_is_nowhere_above_the_certified_accuracy_and_not_far_below(two_seeds):
+    [series] = curve_chart(two_seeds).series
+    points, answers = corners(series.line), two_seeds.rows[0].group.outcomes(two_seeds.bound)
+    limit = largest_radius([two_seeds])
+    half = 0.5 / (BOTTOM - TOP)  # of a pixel
+
+    def certified(x):
+        return np.mean([certified_accuracy(one, limit * (x - LEFT) / (RIGHT - LEFT)) for one in answers])
+
+    for x in np.arange(LEFT, RIGHT, 0.25) + 0.125:
+        drawn = (BOTTOM - height(points, x)) / (BOTTOM - TOP)
+        assert certified(x + 2) - half <= drawn <= certified(x) + half
+
+
+def test_a_band_is_the_sample_deviation_around_the_line(two_seeds):
+    [series] = curve_chart(two_seeds).series
+    first, *_, last = corners(series.band)
+    assert first == (LEFT, TOP)
+    assert last == (LEFT, round(BOTTOM - (BOTTOM - TOP) * (0.75 - 0.5 / 2**0.5)))
 
 
 @pytest.mark.parametrize(
