@@ -42,6 +42,20 @@ def test_on_a_linear_loss_the_attack_finds_the_worst_point(norm):
 
 
 @pytest.mark.parametrize("norm", ["linf", "l2"])
+def test_a_step_is_twice_its_share_of_epsilon_so_half_of_them_reach_the_end_of_the_ball(norm):
+    direction = torch.randn(2, 3, 4, 4, generator=torch.Generator().manual_seed(0))
+    images, seen = torch.full((2, 3, 4, 4), 0.5), []
+
+    def loss(x):
+        seen.append((x.detach() - images).flatten(1).norm(p=float("inf") if norm == "linf" else 2, dim=1))
+        return (x * direction).sum()
+
+    attack(loss, images, epsilon=torch.tensor(0.1), steps=4, norm=norm)
+    for distance, expected in zip(seen, [0.0, 0.05, 0.1, 0.1], strict=True):
+        assert distance.tolist() == pytest.approx([expected] * 2, abs=1e-6)
+
+
+@pytest.mark.parametrize("norm", ["linf", "l2"])
 def test_no_step_on_the_way_leaves_the_pixels(norm):
     def loss(x):
         assert x.min() >= -1e-6

@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from ars.certification.writing import WriteError
+from ars.training import loop
 from ars.training.checkpoint import CheckpointError, load_tensors
 from ars.training.loop import Interrupted
 from ars.training.progress import Progress, write_log
@@ -143,6 +144,21 @@ def test_training_leaves_the_global_generator_alone(make_trainer, tmp_path):
     torch.manual_seed(3)
     make_trainer(tmp_path / "run").run()
     assert torch.equal(torch.rand(4), expected)
+
+
+def test_validation_has_the_same_noise_after_every_epoch_and_none_of_training(make_trainer, tmp_path, monkeypatch):
+    seeds = []
+
+    def watched(model, benchmark, generator, **how):
+        seeds.append(generator.initial_seed())
+        return 0.5, 0.5
+
+    monkeypatch.setattr(loop, "validate", watched)
+    trainer = make_trainer(tmp_path / "run")
+    for trainer.step in (5, 10):
+        trainer._validate()
+    assert seeds == [loop.step_seed(RECIPE.seed, 0, purpose=2)] * 2
+    assert seeds[0] not in [loop.step_seed(RECIPE.seed, step) for step in range(trainer.steps)]
 
 
 def test_another_seed_gives_other_weights(make_trainer, tmp_path):

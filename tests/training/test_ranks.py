@@ -15,7 +15,7 @@ from ars.experiments.certifying import certify_run
 from ars.experiments.recipe import CertifySettings
 from ars.smoothing.mechanism import Rows
 from ars.training.checkpoint import load_tensors
-from ars.training.loop import step_seed
+from ars.training.loop import Interrupted, step_seed
 from ars.training.ranks import Ranks
 from ars.training.settings import TrainSettings
 
@@ -52,6 +52,22 @@ def test_dropout_differs_between_ranks_and_the_first_is_as_one_process():
     seeds = [step_seed(0, 5, purpose=1, rank=rank) for rank in range(8)]
     assert len(set(seeds)) == 8
     assert seeds[0] == step_seed(0, 5, purpose=1)
+
+
+def test_the_global_generator_that_dropout_draws_from_is_seeded_by_step_and_rank(tmp_path):
+    seeds = []
+
+    class Watched(nn.Sequential):
+        def forward(self, x):
+            seeds.append(torch.initial_seed())
+            return super().forward(x)
+
+    trainer = make_trainer(tmp_path / "run", Two(0), FEW, Watched)
+    for rank in range(2):
+        trainer.ranks = Two(rank)
+        with pytest.raises(Interrupted):
+            trainer.run(stop=lambda: True)
+    assert seeds == [step_seed(0, rank, purpose=1, rank=rank) for rank in range(2)]  # a step each
 
 
 @pytest.fixture(scope="module")
