@@ -8,7 +8,8 @@ from scipy.stats import ncx2
 
 from ars.smoothing.gaussian import SCALE_ERROR
 from ars.theory import UnsupportedThreat, rs_radius_l2, sukenik_radius
-from ars.theory.sukenik import worst_level
+from ars.theory import sukenik as theory
+from ars.theory.sukenik import _level, worst_level
 
 GOLDEN = {
     3072: [0.1179, 0.5964, 1.0825, 1.4377],
@@ -58,6 +59,22 @@ def test_inside_the_radius_no_distance_and_no_noise_level_breaks_it_and_an_end_i
         assert values.max() == pytest.approx(max(values[0], values[-1]), abs=1e-9)
     beyond = radius * (1 + 5e-4)  # the room for noise that is rounded to float32
     assert max(xi(beyond, sigma, sigma * math.exp(sign * rate * beyond), dim, p) for sign in (-1, 1)) > 0.5
+
+
+@pytest.mark.parametrize("dim", [192, 3072, 27_648])
+@pytest.mark.parametrize("moved", [0.1, 1.0, 3.0])
+@pytest.mark.parametrize("log_ratio", [-0.02, -0.005, 0.005, 0.02])
+def test_each_end_has_the_level_at_which_xi_is_one_half(dim, moved, log_ratio):
+    level = _level(moved, log_ratio, dim)
+    other = math.exp(log_ratio)
+    assert xi(moved, 1.0, other, dim, 1 - level) == pytest.approx(0.5, abs=1e-6)
+    assert xi(moved, 1.0, other, dim, 1 - level * (1 - 1e-4)) < 0.5 < xi(moved, 1.0, other, dim, 1 - level * (1 + 1e-4))
+
+
+def test_the_worst_level_is_that_of_the_worse_end(monkeypatch):
+    for lower, upper in ((0.1, 0.3), (0.3, 0.1)):
+        monkeypatch.setattr(theory, "_level", lambda moved, log, dim, at=(lower, upper): at[log > 0])
+        assert worst_level(0.5, 0.5, 0.01, 3072) == 0.1
 
 
 @pytest.mark.parametrize("dim", [192, 3072, 27_648])

@@ -8,6 +8,7 @@ from scipy.special import ndtri
 from scipy.stats import binom, gennorm
 
 from ars.theory import large_dim_noise, noise_scale, rs_radius_linf, unicr_radius_linf
+from ars.theory import unicr as theory
 from ars.theory.unicr import composition_level, composition_ratios, differential_bound, differential_radius
 
 TABLE = [0.55, 0.6, 0.9, 0.99, 0.999, 0.9999]
@@ -92,6 +93,18 @@ def test_no_promise_beyond_the_composition():
     shift = unicr_radius_linf(1.0, 2.25, 192, p, 1 - p) / noise_scale(1.0, 2.25)
     assert composition_level(shift, 2.25, 192) > 1 - p
     assert composition_level(shift * (1 + 2e-4), 2.25, 192) < 1 - p
+
+
+@pytest.mark.parametrize(
+    ("p", "kept"), [(0.6, 0.9), (0.75, 0.8), (0.85, 0.8), (0.92, 0.95), (0.97, 1.0), (0.9999, 1.0)]
+)
+def test_where_composition_gives_less_the_radius_is_made_smaller_by_the_worse_knot_around_it(monkeypatch, p, kept):
+    whole = noise_scale(0.5, 2.25) * differential_radius(2.25, 192, p, 1 - p)
+    ratios = ((0.7, 0.9), (0.8, 0.8), (0.9, 0.95), (0.95, 1.2), (0.99, 1.1))
+    monkeypatch.setattr(theory, "composition_ratios", lambda beta, dim: ratios)
+    radius = unicr_radius_linf(0.5, 2.25, 192, p, 1 - p)
+    assert radius == pytest.approx(kept * whole, rel=1e-8)
+    assert radius < kept * whole
 
 
 @pytest.mark.parametrize("beta", [1.0, 1.5, 2.25])
