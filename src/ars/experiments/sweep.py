@@ -22,7 +22,9 @@ class SweepError(ValueError):
 
 @dataclass(frozen=True)
 class Rough:
-    """What a cell takes, as a guess for --plan until cells of the same method are finished.
+    """What a cell takes, as a guess for --plan until cells of the same method and side are finished.
+
+    It is scaled by how much longer finished cells took than their own figures say.
 
     Args:
         methods: the methods that it holds for.
