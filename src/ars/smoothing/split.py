@@ -1,8 +1,7 @@
 """A noise budget that two steps share, with the share of the first one learned (Sec. 3)."""
 
-import math
-
 import torch
+from scipy.special import expit
 from torch import Tensor, nn
 
 from ars.smoothing.gaussian import Gaussian, check_sigma
@@ -33,7 +32,7 @@ class LearnedSplit(nn.Module):
     @property
     def share(self) -> float:
         """The first step's share of the budget, as a plain number; waits for the device."""
-        return LEAST + (MOST - LEAST) * _sigmoid(float(self.logit.detach()))
+        return LEAST + (MOST - LEAST) * float(expit(float(self.logit.detach())))
 
     @property
     def sigmas(self) -> tuple[float, float]:
@@ -80,8 +79,3 @@ class SplitMasked(MaskedGaussian):
     def scale(self) -> Tensor:
         """What the noise at w = 1 is multiplied with, not below sigma."""
         return self._split[0].scale(1)
-
-
-def _sigmoid(x: float) -> float:
-    """1 / (1 + exp(-x)), which overflows for no x."""
-    return 1 / (1 + math.exp(-x)) if x >= 0 else math.exp(x) / (1 + math.exp(x))
