@@ -25,7 +25,7 @@ SEEN = 12
 
 @pytest.fixture
 def run(trained, tmp_path, monkeypatch):
-    monkeypatch.setattr(voting, "AT_ONCE", 5)
+    monkeypatch.setattr(voting, "ON_A_CPU", 500)  # five images of a block each
     monkeypatch.setattr(DigitsOnPhotographs, "size", lambda self, split: SEEN)
     return shutil.copytree(trained, tmp_path / "run")
 
@@ -111,3 +111,20 @@ def test_a_vote_of_other_weights_is_made_anew(run):
     (run / "vote.json").write_text(json.dumps(other))
     assert vote(run).correct == whole.correct
     assert json.loads((run / "vote.json").read_text())["model"] == whole.model
+
+
+@pytest.mark.parametrize("draws", [1, 100, 101, 1000, 100_000])
+def test_a_piece_is_bounded_by_its_draws_and_a_gpu_gets_a_larger_one(draws):
+    made = -(-draws // 100) * 100
+    for device, most in (("cpu", 1_000), ("cuda", 20_000)):
+        images = voting.images_at_once(draws, torch.device(device))
+        assert images == 1 or images * made <= most < (images + 1) * made
+
+
+def test_pieces_of_any_size_count_the_same_votes(run, monkeypatch):
+    whole = vote(run)
+    monkeypatch.setattr(voting, "ON_A_CPU", 1)
+    (run / "vote.json").unlink()
+    seen = []
+    assert vote(run, report=lambda tally, total: seen.append(tally.images)).correct == whole.correct
+    assert seen == list(range(SEEN + 1))

@@ -22,6 +22,7 @@ taken. An interrupted vote goes on where it was.
   ars vote runs/ars --draws 1000 --json
 """
 DRAWS = 100
+NOTICE = "ars: ending after the images in flight; Ctrl-C again ends at once and gives up those"
 
 
 def add_to(commands: Subparsers) -> None:
@@ -72,7 +73,7 @@ def vote_with_progress(
             shown = time.monotonic()
             print(f"{folder}: {tally.images} of {total} voted on", file=sys.stderr, flush=True)
 
-    with stoppable() as stop:
+    with stoppable(NOTICE) as stop:
         return vote_run(
             folder, draws=draws, seed=settings.seed, precision=settings.precision, device=choose_device(device_name),
             classifier=classifier, report=report, stop=lambda: stop() or enough(),

@@ -13,7 +13,7 @@ from typing import Literal, cast
 import torch
 
 from ars.certification.run_folder import VOTE
-from ars.certification.sampling import Precision, local_votes
+from ars.certification.sampling import BLOCK, Precision, local_votes
 from ars.data.benchmark import Benchmark
 from ars.experiments.device import choose_precision
 from ars.experiments.fingerprint import fingerprint
@@ -21,7 +21,8 @@ from ars.experiments.run import load_run
 from ars.experiments.tally import Tally, read_tally, write_tally
 from ars.smoothing import SmoothedClassifier
 
-AT_ONCE = 200  # images between two writes
+# draws between two writes: some fill a GPU, on a CPU a Ctrl-C would wait long for as many
+DRAWS_AT_ONCE, ON_A_CPU = 20_000, 1_000
 
 
 def vote_run(
@@ -70,8 +71,19 @@ def _check_free(folder: Path, wanted: Tally) -> None:
         )
 
 
+def images_at_once(draws: int, device: torch.device) -> int:
+    """How many images are voted on between two writes.
+
+    >>> images_at_once(100, torch.device("cuda")), images_at_once(1, torch.device("cpu"))
+    (200, 10)
+    """
+    most = ON_A_CPU if device.type == "cpu" else DRAWS_AT_ONCE
+    return max(1, most // (-(-draws // BLOCK) * BLOCK))  # of a block, all draws are made
+
+
 def _more(tally: Tally, model: SmoothedClassifier, benchmark: Benchmark, device: torch.device) -> Tally:
-    indices = range(tally.images, min(tally.images + AT_ONCE, benchmark.size("test")))
+    last = min(tally.images + images_at_once(tally.draws, device), benchmark.size("test"))
+    indices = range(tally.images, last)
     began = time.perf_counter()
     images, labels = (part.to(device) for part in benchmark.examples("test", indices))
     votes = local_votes(
