@@ -15,7 +15,8 @@ from ars.experiments import voting
 def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("vote") / "run"
     tiny = ["--data.passes=1", "--classifier.width=4", "--mask.width=2", "--train.batch_size=256", "--train.epochs=1"]
-    assert main(["train", "--out", str(folder), *tiny, "--train.precision=float32", "--device=cpu"]) == 0
+    in_float32 = ["--train.precision=float32", "--certify.precision=float32", "--device=cpu"]
+    assert main(["train", "--out", str(folder), *tiny, *in_float32]) == 0
     return folder
 
 
@@ -48,3 +49,13 @@ def test_ctrl_c_is_answered_at_once_and_ends_the_vote_after_a_few_images(interru
     assert main(["vote", str(interrupted), "--draws=20", "--device=cpu"]) == 0
     lines = capfd.readouterr().err.splitlines()
     assert [line.split(": ")[1] for line in lines] == [f"{done} of 300 voted on" for done in range(10, 301, 10)]
+
+
+def test_a_begun_vote_of_other_draws_is_not_thrown_away(interrupted, capfd):
+    begun = (interrupted / "vote-begun.json").read_text()
+    capfd.readouterr()
+    assert main(["vote", str(interrupted), "--draws=30", "--device=cpu"]) == 2
+    [line] = capfd.readouterr().err.splitlines()
+    assert "vote-begun.json is a vote of 20 draws with seed 0 in float32, begun on 10 images; go on with it, or" in line
+    assert line.endswith("move it away to vote with 30 draws with seed 0 in float32")
+    assert (interrupted / "vote-begun.json").read_text() == begun

@@ -12,7 +12,7 @@ from typing import Literal, cast
 
 import torch
 
-from ars.certification.run_folder import VOTE
+from ars.certification.run_folder import BEGUN_VOTE, VOTE
 from ars.certification.sampling import BLOCK, Precision, local_votes
 from ars.data.benchmark import Benchmark
 from ars.experiments.device import choose_precision
@@ -61,14 +61,15 @@ def vote_run(
 
 
 def _check_free(folder: Path, wanted: Tally) -> None:
-    """Refuse to write over a finished vote of the same model."""
-    have = read_tally(folder)
-    if have is not None and have.model == wanted.model and not have.same_vote(wanted):
-        asked = f"{wanted.draws} draws with seed {wanted.seed} in {wanted.precision}"
-        raise ValueError(
-            f"{folder / VOTE} is a vote of {have.draws} draws with seed {have.seed} in {have.precision}; "
-            f"move it away to vote with {asked}"
-        )
+    """Refuse to write over a vote of the same model, be it finished or begun."""
+    for name, have in ((VOTE, read_tally(folder)), (BEGUN_VOTE, read_tally(folder, begun=True))):
+        if have is not None and have.model == wanted.model and not have.same_vote(wanted):
+            asked = f"{wanted.draws} draws with seed {wanted.seed} in {wanted.precision}"
+            so_far = f", begun on {have.images} images; go on with it, or" if name == BEGUN_VOTE else ";"
+            raise ValueError(
+                f"{folder / name} is a vote of {have.draws} draws with seed {have.seed} in {have.precision}{so_far} "
+                f"move it away to vote with {asked}"
+            )
 
 
 def images_at_once(draws: int, device: torch.device) -> int:
