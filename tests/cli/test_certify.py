@@ -131,6 +131,20 @@ def test_ctrl_c_keeps_whole_shards_and_gives_the_command_to_go_on(run):
     assert not list(run.glob("certify/test/.*"))
 
 
+def test_something_is_shown_before_the_first_shard_is_done(run, monkeypatch, capsys):
+    def none(job, number):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("ars.experiments.certifying.Job.certify_shard", none)
+        assert main(["certify", str(run), *CERTIFY]) == 130
+    assert capsys.readouterr().err.startswith(f"{run}: 0 of 8 images, the first shard is under way\n")
+    assert main(["certify", str(run), *CERTIFY]) == 0
+    capsys.readouterr()
+    assert main(["certify", str(run), *CERTIFY]) == 0
+    assert capsys.readouterr().err == ""  # nothing was left
+
+
 def test_a_certification_goes_on_with_what_it_was_begun_with(run, capsys):
     assert main(["certify", str(run), *CERTIFY, "--alpha=0.01", "--every=2"]) == 0
     assert main(["certify", str(run), "--device=cpu", "--examples=10"]) == 0
@@ -251,6 +265,10 @@ def test_the_live_view_says_all_that_is_wanted(capsys):
         show(dataclasses.replace(at, done=200))
     lines = capsys.readouterr().err.splitlines()
     assert [line.split(",")[0] for line in lines] == ["run: 40 of 200 images", "run: 200 of 200 images"]
+    assert describe(Progress(total=8), "linf") == "the first shard is under way"
+    assert describe(Progress(total=8, done=4, right=2), "linf").startswith(
+        "certified 50%, average radius 0.00/255, the"
+    )
     assert duration(3599.5) == "1 h 0 min"
 
 

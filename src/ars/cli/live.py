@@ -50,9 +50,11 @@ def make_bar(title: str) -> "Bar":
 def describe(at: Progress, norm: Norm) -> str:
     """What stands beside the count of images."""
     radius = show_radius(at.average_radius, norm, decimals=2 if norm == "linf" else 4) + unit_name(norm)
+    so_far = [f"certified {at.certified:.0%}", f"average radius {radius}"] if at.done else []
     left = at.seconds_left
-    parts = [f"certified {at.certified:.0%}", f"average radius {radius}", f"{at.draws_a_second:,.0f} draws/s"]
-    return ", ".join([*parts, *([f"{duration(left)} left"] if left else [])])
+    if left is None:
+        return ", ".join([*so_far, "the first shard is under way"])
+    return ", ".join([*so_far, f"{at.draws_a_second:,.0f} draws/s", *([f"{duration(left)} left"] if left else [])])
 
 
 def duration(seconds: float) -> str:

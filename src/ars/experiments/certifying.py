@@ -133,6 +133,8 @@ def certify_run(
     left = {number: len(job.missing(number, have)) for number, have in shards.items()}
     records = [record for have in shards.values() for record in have]
     at, began = Progress(total=len(records) + sum(left.values())).found(records), time.perf_counter()
+    if at.done < at.total:
+        report(at)
     for number in (number for number, count in left.items() if count):
         if stop():
             raise KeyboardInterrupt
