@@ -245,6 +245,25 @@ def test_before_the_first_step_one_signal_ends_a_training(tmp_path, capsys, monk
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "place", "then"),
+    [
+        (["predict", "RUN", "a.png"], "ars.cli.predict.recipe_of", "nothing is kept, so run it anew"),
+        (["data", "check", "digits"], "ars.cli.data.check", "nothing is kept, so run it anew"),
+        (["report", "RUN", "--out", "OUT"], "ars.report.write_report", "nothing is kept, so run it anew"),
+        (["vote", "RUN"], "ars.cli.vote.recipe_of", "run the same command again to go on from here"),
+        (["certify", "RUN"], "ars.cli.certify.settings_of", "run the same command again to go on from here"),
+    ],
+)
+def test_an_interrupted_command_says_whether_it_goes_on(arguments, place, then, capsys, monkeypatch):
+    def interrupt(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(place, interrupt)
+    assert main(arguments) == 130
+    assert capsys.readouterr().err == f"\nars: interrupted; {then}: ars {' '.join(arguments)}\n"
+
+
 def test_once_it_is_asked_for_a_signal_is_kept_for_the_next_safe_point():
     with stoppable() as stop:
         assert not stop()

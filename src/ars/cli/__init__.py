@@ -29,7 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(options.run(options))
     except KeyboardInterrupt:
         command = shlex.join(["ars", *given])
-        print(f"\n{_who()}: interrupted; run the same command again to go on from here: {command}", file=sys.stderr)
+        then = "run the same command again to go on from here" if options.goes_on else "nothing is kept, so run it anew"
+        print(f"\n{_who()}: interrupted; {then}: {command}", file=sys.stderr)
         return 130
     except BrokenPipeError:
         return 1

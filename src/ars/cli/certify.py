@@ -58,7 +58,7 @@ NOTICE = "ars: ending after the shard in flight; Ctrl-C again ends at once and g
 
 def add_to(commands: Subparsers) -> None:
     """Add the command."""
-    parser = add_command(commands, "certify", run, summary="certify test images of a run", teach=TEACH)
+    parser = add_command(commands, "certify", run, summary="certify test images of a run", teach=TEACH, goes_on=True)
     parser.add_argument("folder", type=Path, nargs="?", metavar="RUN", help="a run folder made by ars train")
     parser.add_argument("--examples", type=int, metavar="N", help="how many images; more may be added later")
     parser.add_argument("--every", type=int, metavar="K", help="take each K-th test image")

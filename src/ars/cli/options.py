@@ -27,8 +27,9 @@ def add_command(
     *,
     summary: str,
     teach: str,
+    goes_on: bool = False,
 ) -> argparse.ArgumentParser:
-    """A subcommand with a one-line summary and a help text that teaches."""
+    """A subcommand with a one-line summary and a help text that teaches; one that goes on keeps what was done."""
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
         help=summary,
@@ -37,7 +38,9 @@ def add_command(
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     names = parser._option_string_actions  # as they are when asked; argparse has no public list of them
-    parser.set_defaults(run=run, known=f"{parser.prog} --help", nearest=lambda name: nearest(name, names))
+    parser.set_defaults(
+        run=run, goes_on=goes_on, known=f"{parser.prog} --help", nearest=lambda name: nearest(name, names)
+    )
     return parser
 
 

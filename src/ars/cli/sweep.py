@@ -38,7 +38,7 @@ docs/sweep.md says what a sweep file holds.
 
 def add_to(commands: Subparsers) -> None:
     """Add the command."""
-    parser = add_command(commands, "sweep", run, summary="train and certify many cells", teach=TEACH)
+    parser = add_command(commands, "sweep", run, summary="train and certify many cells", teach=TEACH, goes_on=True)
     parser.add_argument("sweep", type=Path, metavar="SWEEP", help="a sweep file")
     parser.add_argument("--out", type=Path, required=True, metavar="RUNS", help="where the run folders go")
     parser.add_argument("--minutes", type=float, metavar="M", help="end after so long, in a state to go on from")

@@ -48,7 +48,7 @@ MEASURING = "measuring the distances between training images first, which may ta
 
 def add_to(commands: Subparsers) -> None:
     """Add the command."""
-    parser = add_command(commands, "train", run, summary="train a model from a recipe", teach=TEACH)
+    parser = add_command(commands, "train", run, summary="train a model from a recipe", teach=TEACH, goes_on=True)
     parser.add_argument("recipe", type=Path, nargs="?", help="the YAML recipe (without one: the demo's)")
     parser.add_argument("--out", type=Path, metavar="RUN", help="the run folder to make or to go on with")
     for name, (key, metavar, meaning) in SHORT.items():

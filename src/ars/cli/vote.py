@@ -27,7 +27,9 @@ NOTICE = "ars: ending after the images in flight; Ctrl-C again ends at once and 
 
 def add_to(commands: Subparsers) -> None:
     """Add the command."""
-    parser = add_command(commands, "vote", run, summary="vote accuracy on the whole test set", teach=TEACH)
+    parser = add_command(
+        commands, "vote", run, summary="vote accuracy on the whole test set", teach=TEACH, goes_on=True
+    )
     parser.add_argument("folder", type=Path, metavar="RUN", help="a run folder made by ars train")
     parser.add_argument("--draws", type=int, default=DRAWS, metavar="N", help=f"votes an image (default: {DRAWS})")
     parser.add_argument("--json", action="store_true", help="print the content of vote.json")
