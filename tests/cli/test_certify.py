@@ -4,6 +4,7 @@ import dataclasses
 import errno
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -221,9 +222,42 @@ def test_a_model_of_ones_own_is_certified_and_reported(tmp_path, monkeypatch, ca
     strip = [dataclasses.replace(one, seconds=0.0) for one in merge(tmp_path / "runs/own/certify/test").records]
     assert content(tmp_path / "runs/plain") == strip
     assert main(["report", "runs/own", "--out", "report"]) == 0
-    for command in (["certify", "runs/own"], ["predict", "runs/own", "a.png"]):
+    go_on = "ars certify --model own_model:smoothed --data digits --out runs/own"
+    for command, words in (
+        (["certify", "runs/own"], f"records alone; {go_on} goes on"),
+        (["predict", "runs/own", "a.png"], f"ars predict cannot load it, ars.certify(model, image, seed=0) in Python "),
+        (["vote", "runs/own"], f"ars vote cannot load it, and {go_on} goes on with them (with --sigma 0.5 where"),
+    ):
         assert main(command) == 2
-        assert "ars certify --model own_model:smoothed --out runs/own goes on" in capsys.readouterr().err
+        assert words in capsys.readouterr().err
+    assert main([*go_on.split()[1:], "--device=cpu"]) == 0
+    sys.modules.pop("own_model")
+
+
+def test_the_command_that_goes_on_with_a_model_of_ones_own_has_all_of_its_data(tmp_path, monkeypatch, capsys):
+    (tmp_path / "own_model.py").write_text(MODEL)
+    monkeypatch.chdir(tmp_path)
+    own = [
+        "--model",
+        "own_model:network",
+        "--data",
+        "digits",
+        "--data.passes=2",
+        "--data.seed",
+        "3",
+        "--out",
+        "my runs",
+    ]
+    assert main(["certify", *own, "--sigma=0.5", *CERTIFY]) == 0
+    capsys.readouterr()
+    assert main(["certify", "my runs"]) == 2
+    told = capsys.readouterr().err.split("; ")[1]
+    command = shlex.split(told.partition(" goes on")[0])[1:]
+    assert command == [
+        "certify", "--model", "own_model:network", "--data", "digits", "--data.seed", "3", "--data.passes", "2",
+        "--out", "my runs",
+    ]  # fmt: skip
+    assert main([*command, "--sigma=0.5", "--device=cpu"]) == 0
     sys.modules.pop("own_model")
 
 

@@ -1,6 +1,7 @@
 """What several commands share: their parsers, and the options of certification."""
 
 import argparse
+import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from difflib import get_close_matches
@@ -13,6 +14,7 @@ import yaml
 from ars.certification.bounds import BOUNDS
 from ars.certification.run_folder import MAIN, RECIPE
 from ars.certification.schedule import MODES
+from ars.data.settings import KEYS
 from ars.experiments.beginning import begun_settings
 from ars.experiments.recipe import CertifySettings, read_recipe
 from ars.theory import NORMS
@@ -118,27 +120,61 @@ def settings_of(folder: Path, name: str = MAIN, *, trained: bool = True) -> Cert
     return begun_settings(folder, name) or usual
 
 
-def recipe_of(folder: Path) -> CertifySettings:
-    """The certification settings of a run's recipe."""
+def recipe_of(folder: Path, *, instead: str = "") -> CertifySettings:
+    """The certification settings of a run's recipe; instead is what else to do with a model not trained here."""
     path = folder / RECIPE
     if not path.is_file():
         raise ValueError(f"{folder} is not a run folder: it has no {RECIPE}; make one with ars train")
     imported = imported_model(path)
     if imported is not None:
         raise ValueError(
-            f"{folder} belongs to a model that was not trained here, of which it holds the records alone; "
-            f"ars certify --model {imported} --out {folder} goes on with them"
+            f"{folder} belongs to a model that was not trained here, of which it holds the records alone; {instead}"
+            f"{certify_command(imported, folder)} goes on with them (with --sigma {imported['sigma']:g} where that is "
+            "a classifier without noise of its own)"
         )
     return read_recipe(path).certify
 
 
-def imported_model(path: Path) -> str | None:
-    """The import path of the model where a recipe.yaml is that of an imported one; it is never imported from here."""
+def imported_model(path: Path) -> dict[str, Any] | None:
+    """A recipe.yaml where it is that of an imported model, which is never imported from here."""
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError):
         return None  # the recipe's own reader says what is wrong
-    return str(content["model"]) if isinstance(content, dict) and "model" in content else None
+    match content:
+        case {"model": str(), "sigma": float(), "data": {"kind": kind}} if kind in KEYS:
+            return dict(content)
+    return None
+
+
+def certify_command(imported: dict[str, Any], folder: Path) -> str:
+    """The command that goes on with the records of an imported model; keys of its data at their defaults left out.
+
+    >>> data = {"kind": "folder", "root": "my photos", "size": 64, "seed": 1, "pasted": None}
+    >>> certify_command({"model": "my:model", "data": data}, Path("runs/m"))
+    "ars certify --model my:model --data 'folder:my photos' --data.seed 1 --out runs/m"
+    """
+    kind, usual = imported["data"]["kind"], {"seed": 0, **KEYS[imported["data"]["kind"]]}
+    given = {key: value for key, value in imported["data"].items() if key != "kind" and value != usual.get(key)}
+    root = [str(given.pop("root"))] if "root" in given else []
+    keys = [
+        part
+        for key, value in given.items()
+        for part in (f"--data.{key}", str(value).lower() if value is True else str(value))
+    ]
+    return shlex.join(
+        [
+            "ars",
+            "certify",
+            "--model",
+            str(imported["model"]),
+            "--data",
+            ":".join([kind, *root]),
+            *keys,
+            "--out",
+            str(folder),
+        ]
+    )
 
 
 def check_count(option: str, value: int | None, *, least: int) -> None:

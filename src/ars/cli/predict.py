@@ -32,6 +32,7 @@ Predict image files with a trained run: the label, its certified radius and the 
 
 The certificate is for the image as the model sees it: with --resize, for the resized one.
 """
+INSTEAD = "ars predict cannot load it, ars.certify(model, image, seed=0) in Python certifies an image, and "
 
 
 def add_to(commands: Subparsers) -> None:
@@ -52,7 +53,7 @@ def add_to(commands: Subparsers) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Read all images first, then certify them one by one."""
-    settings = override(recipe_of(options.folder), options)
+    settings = override(recipe_of(options.folder, instead=INSTEAD), options)
     from ars.certification.memory import limit_memory
     from ars.data.crops import read_fitted
     from ars.data.images import read_image

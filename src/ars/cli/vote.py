@@ -41,7 +41,7 @@ def add_to(commands: Subparsers) -> None:
 def run(options: argparse.Namespace) -> int:
     """Vote, showing progress, and print the accuracy."""
     one_process("ars vote")
-    settings = recipe_of(options.folder)
+    settings = recipe_of(options.folder, instead="ars vote cannot load it, and ")
     if options.memory is not None:
         from ars.certification.memory import limit_memory
         from ars.experiments.device import choose_device
