@@ -225,7 +225,7 @@ def test_a_model_of_ones_own_is_certified_and_reported(tmp_path, monkeypatch, ca
     go_on = "ars certify --model own_model:smoothed --data digits --out runs/own"
     for command, words in (
         (["certify", "runs/own"], f"records alone; {go_on} goes on"),
-        (["predict", "runs/own", "a.png"], f"ars predict cannot load it, ars.certify(model, image, seed=0) in Python "),
+        (["predict", "runs/own", "a.png"], "ars predict cannot load it, ars.certify(model, image, seed=0) in Python "),
         (["vote", "runs/own"], f"ars vote cannot load it, and {go_on} goes on with them (with --sigma 0.5 where"),
     ):
         assert main(command) == 2

@@ -117,6 +117,29 @@ def test_a_garbled_recipe_is_refused(make_run, content):
         load(path)
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("benchmark.json", '{"title": "x", "shape": [3, 6, 6]}', "benchmark.json lacks 'class_names'; put a copy"),
+        ("benchmark.json", '{"title": "x", "class_names": [], "shape": 3}', r"benchmark.json garbles .*; put a copy"),
+        ("benchmark.json", "{", r"benchmark.json cannot be parsed: .*; put a copy"),
+        ("recipe.yaml", "method: cohen", "recipe.yaml lacks 'sigma'; put a copy"),
+    ],
+)
+def test_a_file_that_is_wrong_is_named_with_advice(make_run, name, content, words):
+    path = make_run("a")
+    (path / name).write_text(content)
+    with pytest.raises(ReportError, match=words):
+        load(path)
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]"])
+def test_an_unreadable_environment_is_as_good_as_none(make_run, content):
+    path = make_run("a")
+    (path / "environment.json").write_text(content)
+    assert load(path)[0].environment == {}
+
+
 def test_classes_that_the_benchmark_does_not_name_are_refused(make_run):
     path = make_run("a")
     (path / "benchmark.json").write_text(json.dumps({"title": "x", "class_names": ["only"], "shape": [3, 6, 6]}))

@@ -156,25 +156,11 @@ def certify_command(imported: dict[str, Any], folder: Path) -> str:
     """
     kind, usual = imported["data"]["kind"], {"seed": 0, **KEYS[imported["data"]["kind"]]}
     given = {key: value for key, value in imported["data"].items() if key != "kind" and value != usual.get(key)}
-    root = [str(given.pop("root"))] if "root" in given else []
-    keys = [
-        part
-        for key, value in given.items()
-        for part in (f"--data.{key}", str(value).lower() if value is True else str(value))
-    ]
+    data = ":".join([kind, *([str(given.pop("root"))] if "root" in given else [])])
+    keys = [part for key, value in given.items() for part in (f"--data.{key}", str(value))]
     return shlex.join(
-        [
-            "ars",
-            "certify",
-            "--model",
-            str(imported["model"]),
-            "--data",
-            ":".join([kind, *root]),
-            *keys,
-            "--out",
-            str(folder),
-        ]
-    )
+        ["ars", "certify", "--model", imported["model"], "--data", data, *keys, "--out", str(folder)]
+    )  # fmt: skip
 
 
 def check_count(option: str, value: int | None, *, least: int) -> None:

@@ -1,7 +1,8 @@
 """A run folder, read into one frozen object: the report's only source."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from ars.report.errors import ReportError
 from ars.report.packed import read_certification
 from ars.theory import Norm
 
+ADVICE = "put a copy of the file in its place, as the run has written it"
 INPUT_DEPENDENT = {"sukenik"}  # methods whose noise level differs from image to image
 
 
@@ -102,33 +104,45 @@ def _load_run(path: Path, run_name: str, *, certification: str, partial: bool) -
         raise ReportError(f"{path} is not a run folder")
     recipe = read_mapping(path / RECIPE, yaml.safe_load)
     benchmark = read_mapping(path / BENCHMARK, json.loads)
-    method = str(recipe.get("method"))
+    with _fields_of(path / RECIPE):
+        method, sigma = str(recipe["method"]), float(recipe["sigma"])
+        seed, kind = int(recipe["seed"]), str(recipe["data"]["kind"])
+    with _fields_of(path / BENCHMARK):
+        title, class_names = str(benchmark["title"]), tuple(str(name) for name in benchmark["class_names"])
+        channels, height, width = (int(side) for side in benchmark["shape"])
     merged = _load_records(folder, method, partial=partial)
     records = merged.records
-    try:
-        channels, height, width = benchmark["shape"]
-        run = Run(
-            path=path,
-            name=run_name,
-            method=str(recipe["method"]),
-            sigma=float(recipe["sigma"]),
-            learned_split=recipe.get("share") == "learned",
-            seed=int(recipe["seed"]),
-            kind=str(recipe["data"]["kind"]),
-            title=str(benchmark["title"]),
-            class_names=tuple(str(name) for name in benchmark["class_names"]),
-            shape=(int(channels), int(height), int(width)),
-            settings=_settings(records[0], method),
-            records=records,
-            missing=len(merged.missing),
-            stages=folder / STAGES if (folder / STAGES).exists() else None,
-            environment=_load_environment(path / ENVIRONMENT),
-            recipe=recipe,
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise ReportError(f"recipe.yaml or benchmark.json of {path} lacks or garbles a field: {error!r}") from error
+    run = Run(
+        path=path,
+        name=run_name,
+        method=method,
+        sigma=sigma,
+        learned_split=recipe.get("share") == "learned",
+        seed=seed,
+        kind=kind,
+        title=title,
+        class_names=class_names,
+        shape=(channels, height, width),
+        settings=_settings(records[0], method),
+        records=records,
+        missing=len(merged.missing),
+        stages=folder / STAGES if (folder / STAGES).exists() else None,
+        environment=_load_environment(path / ENVIRONMENT),
+        recipe=recipe,
+    )
     _check_records(run)
     return run
+
+
+@contextmanager
+def _fields_of(path: Path) -> Iterator[None]:
+    """What is missing or wrong among the fields of a file, in one sentence."""
+    try:
+        yield
+    except KeyError as error:
+        raise ReportError(f"{path} lacks {error}; {ADVICE}") from error
+    except (TypeError, ValueError) as error:
+        raise ReportError(f"{path} garbles a field ({error}); {ADVICE}") from error
 
 
 def read_mapping(path: Path, parse: Callable[[str], Any]) -> dict[str, Any]:
@@ -138,16 +152,18 @@ def read_mapping(path: Path, parse: Callable[[str], Any]) -> dict[str, Any]:
     except OSError as error:
         raise ReportError(f"{path.parent} has no readable {path.name}; is it the folder of a run?") from error
     except (ValueError, yaml.YAMLError) as error:
-        raise ReportError(f"{path} cannot be parsed: {' '.join(str(error).split())}") from error
+        raise ReportError(f"{path} cannot be parsed: {' '.join(str(error).split())}; {ADVICE}") from error
     if not isinstance(content, dict):
-        raise ReportError(f"{path} must hold a mapping, got {type(content).__name__}")
+        raise ReportError(f"{path} must hold a mapping, got {type(content).__name__}; {ADVICE}")
     return content
 
 
 def _load_environment(path: Path) -> dict[str, str]:
-    if not path.exists():
+    """What a run was made with; of one that is missing or unreadable nothing is said."""
+    try:
+        content = read_mapping(path, json.loads)
+    except ReportError:
         return {}
-    content = read_mapping(path, json.loads)
     return {str(key): value if isinstance(value, str) else json.dumps(value) for key, value in content.items()}
 
 
