@@ -1,5 +1,6 @@
 import dataclasses
 import json
+import shutil
 import time
 
 import numpy as np
@@ -38,6 +39,18 @@ def test_a_trained_run_is_not_trained_again(trained):
     before = (trained / "model.safetensors").read_bytes()
     assert not train_run(TINY, trained, device=CPU)
     assert (trained / "model.safetensors").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda whole: whole[:-7], lambda whole: whole[:100], lambda whole: b"", bytes.lower]
+)
+def test_a_trained_run_whose_model_is_damaged_is_not_called_trained(trained, tmp_path, damage):
+    run = shutil.copytree(trained, tmp_path / "run")
+    damaged = damage((run / "model.safetensors").read_bytes())
+    (run / "model.safetensors").write_bytes(damaged)
+    with pytest.raises(CheckpointError, match=r"model\.safetensors is damaged .*; put a copy in its place, or train"):
+        train_run(TINY, run, device=CPU)
+    assert (run / "model.safetensors").read_bytes() == damaged
 
 
 def test_training_that_was_stopped_goes_on(tiny, tmp_path):

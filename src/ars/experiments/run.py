@@ -28,7 +28,7 @@ from ars.experiments.starting import begun_as_start, start_folder, start_of, sta
 from ars.experiments.timing import train_seconds, write_train_seconds
 from ars.methods.adaptive import settled
 from ars.smoothing import SmoothedClassifier
-from ars.training.checkpoint import load_model, load_tensors, save_tensors
+from ars.training.checkpoint import check_whole, load_model, load_tensors, save_tensors
 from ars.training.freezing import freeze_classifier
 from ars.training.loop import Trainer
 from ars.training.progress import Progress, Standing
@@ -61,6 +61,8 @@ def train_run(
         write_whole(folder / RECIPE, recipe.to_yaml())
     _check_folder(folder, recipe)
     trained = (folder / MODEL).exists()
+    if trained:
+        check_whole(folder / MODEL)
     ranks.wait()  # until all have looked, none writes
     if trained:
         return False

@@ -1,7 +1,8 @@
 """Checkpoints: safetensors for the tensors, JSON for the rest; nothing that can execute code is ever loaded."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -47,12 +48,24 @@ def unshared(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def load_tensors(path: Path, *, advice: str = ADVICE) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read what save_tensors wrote; advice is for whoever has another file there."""
+    with _opened(path, advice) as file:
+        about = json.loads((file.metadata() or {}).get("about", "{}"))
+        return {name: file.get_tensor(name) for name in file.keys()}, about  # noqa: SIM118
+
+
+def check_whole(path: Path) -> None:
+    """Refuse a file that is damaged or cut short, by its header alone: no tensor is read."""
+    with _opened(path, ADVICE):
+        pass
+
+
+@contextmanager
+def _opened(path: Path, advice: str) -> Iterator[Any]:
     if not path.is_file():
         raise CheckpointError(f"there is no checkpoint at {path}; train the run first (ars train)")
     try:
         with safe_open(path, framework="pt") as file:
-            about = json.loads((file.metadata() or {}).get("about", "{}"))
-            return {name: file.get_tensor(name) for name in file.keys()}, about  # noqa: SIM118
+            yield file
     except (SafetensorError, OSError, ValueError) as error:
         raise CheckpointError(f"{path} is damaged or not a safetensors file ({error}); {advice}") from error
 
