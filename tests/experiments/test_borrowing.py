@@ -26,6 +26,11 @@ def make():
     tied = nn.Conv2d(3, 3, 3, padding=1)
     return nn.Sequential(tied, nn.BatchNorm2d(3), nn.Dropout(0.5), tied, nn.Flatten(), nn.Linear(3 * 24 * 24, 10))
 
+def unclear():
+    network = make()
+    network[-1].weight.data[3, 4] = float("nan")
+    return network
+
 class Shy(nn.Module):
     def __init__(self):
         super().__init__()
@@ -59,6 +64,8 @@ def own(tmp_path, monkeypatch):
     state["1.running_mean"] += 1
     weights = {name: tensor.clone() for name, tensor in state.items()}
     save_file(weights, tmp_path / "my.safetensors")
+    unclear = torch.full_like(weights["1.running_var"], torch.nan)
+    save_file({**weights, "1.running_var": unclear}, tmp_path / "nan.safetensors")
     yield weights
     sys.modules.pop("my_own", None)
 
@@ -168,6 +175,10 @@ def test_a_run_with_a_classifier_of_ours_takes_no_other(source):
         ({"factory": "my_own:make", "weights": "no.safetensors"}, "weights names no.safetensors, where no file"),
         ({"factory": "my_own:make", "weights": "my_own.py"}, "my_own.py is damaged or not .*; a .*save_file"),
         ({"factory": "my_own:Shy", "weights": "my.safetensors"}, "weights of another network: .* tensors do not fit"),
+        ({"factory": "my_own:make", "weights": "nan.safetensors", "freeze": True},
+         r"nan.safetensors holds weights that are no numbers, 1\.running_var for one; give others"),
+        ({"factory": "my_own:unclear", "freeze": True},
+         r"my_own:unclear holds weights that are no numbers, classifier\..* for one; give others"),
         ({"factory": "my_own:Shy", "freeze": True}, "my_own:Shy passes no gradient on"),
         ({"factory": "my_own:none"}, "my_own has no attribute 'none'"),
     ],

@@ -7,6 +7,7 @@ from pathlib import Path
 from torch import Tensor
 
 from ars.certification.run_folder import CHECKPOINT, MODEL
+from ars.experiments.importing import no_numbers
 from ars.experiments.recipe import Recipe, RecipeError
 from ars.experiments.weights import rounded
 from ars.smoothing import SmoothedClassifier
@@ -84,4 +85,7 @@ def _take_classifier(model: SmoothedClassifier, tensors: dict[str, Tensor], path
             f"{path} holds the weights of another network: {len(wrong)} tensors do not fit, {wrong[0]} for one; "
             "name the network that they belong to in the recipe's classifier"
         )
+    unclear = no_numbers(tensors)
+    if unclear:
+        raise RecipeError(f"{path} holds weights that are no numbers, {unclear[0]} for one; give others, trained well")
     model.classifier.load_state_dict(tensors)

@@ -2,7 +2,7 @@
 
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +58,11 @@ def _call(path: str, make: Callable[[], Any]) -> Any:
         raise ValueError(f"{path} was called without arguments and failed: {type(error).__name__}: {error}") from error
 
 
+def no_numbers(tensors: Mapping[str, torch.Tensor]) -> list[str]:
+    """The names of the tensors that hold a NaN."""
+    return [name for name, tensor in tensors.items() if tensor.isnan().any()]
+
+
 def check_fit(
     name: str,
     model: SmoothedClassifier,
@@ -71,6 +76,9 @@ def check_fit(
 
     One that is to be trained must pass a gradient on, too. The model is left in eval mode.
     """
+    unclear = no_numbers(model.state_dict())
+    if unclear:
+        raise ValueError(f"{name} holds weights that are no numbers, {unclear[0]} for one; give others, trained well")
     images = benchmark.examples(split, [0])[0].to(device)
     try:
         with torch.inference_mode(not trains):
