@@ -1,6 +1,7 @@
 import os
 import pickle
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -69,11 +70,21 @@ def test_files_can_be_sent_to_another_process(files):
     assert files.__getstate__()["_archive"] is None
 
 
+@pytest.mark.parametrize(
+    "damage", [lambda whole: whole[:300], lambda whole: b"", lambda whole: whole.replace(b"PK\x01\x02", b"PK??")]
+)
+def test_a_damaged_archive_is_called_that(folder, tmp_path, damage):
+    archive = Path(shutil.make_archive(str(tmp_path / "half"), "zip", folder))
+    archive.write_bytes(damage(archive.read_bytes()))
+    with pytest.raises(DataError, match=r"half\.zip is a damaged or incomplete zip archive; get it again"):
+        Files(archive)
+
+
 def test_what_is_not_there_is_named(files, tmp_path):
     with pytest.raises(DataError, match=r"holds no train/z\.jpg"):
         files.read("train/z.jpg")
     with pytest.raises(DataError, match="must be a folder or a zip archive, found nothing"):
         Files(tmp_path / "nowhere")
-    (tmp_path / "text.zip").write_text("no archive")
+    (tmp_path / "text.dat").write_text("no archive")
     with pytest.raises(DataError, match="must be a folder or a zip archive, found a file of another kind"):
-        Files(tmp_path / "text.zip")
+        Files(tmp_path / "text.dat")

@@ -30,6 +30,8 @@ class Files:
         if path.is_dir():
             return
         if not zipfile.is_zipfile(path):
+            if path.is_file() and path.suffix.lower() == ".zip":
+                raise _broken(path)
             found = "a file of another kind" if path.exists() else "nothing"
             raise DataError(f"{path} must be a folder or a zip archive, found {found}")
         tops = {name.split("/", 1)[0] for name in self._zip().namelist() if not _hidden(name)}
@@ -103,11 +105,18 @@ class Files:
 
     def _zip(self) -> zipfile.ZipFile:
         if self._archive is None or self._archive[0] != os.getpid():
-            self._archive = (os.getpid(), zipfile.ZipFile(self.path))  # a forked process must not share the file offset
+            try:  # a forked process must not share the file offset
+                self._archive = (os.getpid(), zipfile.ZipFile(self.path))
+            except zipfile.BadZipFile as error:
+                raise _broken(self.path) from error
         return self._archive[1]
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_archive": None}
+
+
+def _broken(path: Path) -> DataError:
+    return DataError(f"{path} is a damaged or incomplete zip archive; get it again")
 
 
 def _hidden(name: str) -> bool:
