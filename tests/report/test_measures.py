@@ -15,6 +15,7 @@ from ars.report.measures import (
     in_units,
     outcomes,
     round_radii,
+    show_grid_radius,
     show_radius,
     standard_accuracy,
     standard_error,
@@ -34,6 +35,14 @@ def test_the_other_bound_turns_an_abstention_into_an_answer(make_records):
     assert standard_accuracy(answers) == 3 / 4
     assert average_certified_radius(answers) == pytest.approx((4.5 + 2.5 + 1.5) / 4 / 255)
     assert abstention_rate(answers) == 0
+
+
+def test_a_radius_of_a_grid_is_shown_as_it_was_written_and_no_other_is_rounded_up():
+    for thousandths in range(0, 20_000, 37):
+        radius = float(Fraction(thousandths, 255_000))
+        assert show_grid_radius(radius, "linf", decimals=3) == f"{thousandths / 1000:.3f}"
+        for other in (math.nextafter(radius, 0), math.nextafter(radius, 1)):
+            assert Fraction(show_grid_radius(other, "linf", decimals=3)) <= Fraction(other) * 255
 
 
 def test_certified_accuracy_counts_a_radius_that_is_just_met(make_record):

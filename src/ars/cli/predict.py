@@ -18,7 +18,7 @@ from ars.cli.options import (
     override,
     recipe_of,
 )
-from ars.report.measures import in_units, show_radius, unit_name
+from ars.report.measures import in_units, show_grid_radius, show_radius, unit_name
 
 if TYPE_CHECKING:
     from ars.certification.certificate import Certificate
@@ -124,7 +124,8 @@ def _sentence(path: Path, it: "Certificate", names: Sequence[str], masks: Sequen
     saved = "".join(f"; mask in {mask}" for mask in masks)
     if it.label is None:
         return f"{path}: abstains ({votes}){saved}"
-    radius = show_radius(it.radius, it.norm, decimals=3) + unit_name(it.norm)
+    show = show_grid_radius if it.schedule.mode == "curve" else show_radius
+    radius = show(it.radius, it.norm, decimals=3) + unit_name(it.norm)
     return f"{path}: {names[it.label]}, certified within {radius} in {it.norm} ({votes}){saved}"
 
 

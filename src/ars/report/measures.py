@@ -137,6 +137,19 @@ def show_radius(radius: float, norm: Norm, decimals: int = 2) -> str:
     return truncate(Fraction(radius) * 255 if norm == "linf" else radius, decimals)
 
 
+def show_grid_radius(radius: float, norm: Norm, decimals: int = 2) -> str:
+    """A radius that was asked for, as it was written: k/255 in Linf where float64 has no number nearer to it.
+
+    What the theory certifies is rounded down by more than the two differ, so that k/255 itself is certified.
+
+    >>> show_grid_radius(2 / 255, "linf"), show_grid_radius(0.00784, "linf"), show_grid_radius(0.29, "l2")
+    ('2.00', '1.99', '0.29')
+    """
+    written = Fraction(round(Fraction(radius) * unit_scale(norm) * 10**decimals), 10**decimals)
+    same = norm == "linf" and float(written / unit_scale(norm)) == radius
+    return truncate(written, decimals) if same else show_radius(radius, norm, decimals)
+
+
 def round_radii(largest: float) -> tuple[float, ...]:
     """The greatest power of two up to ``largest`` and its halves: few round numbers that cover the range.
 
