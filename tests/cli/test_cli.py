@@ -168,6 +168,8 @@ def test_an_image_of_another_size_or_no_image_is_refused(trained, capsys, tmp_pa
     assert "is 30x20, the model takes 24x24" in sentence(capsys)
     assert main(["predict", str(trained), str(tmp_path / "none.png")]) == 2
     assert "there is no image at" in sentence(capsys)
+    assert main(["predict", str(trained), str(tmp_path)]) == 2
+    assert f"{tmp_path} is a folder; name the image files in it" in sentence(capsys)
 
 
 @pytest.mark.parametrize(
@@ -262,6 +264,33 @@ def test_an_interrupted_command_says_whether_it_goes_on(arguments, place, then, 
     monkeypatch.setattr(place, interrupt)
     assert main(arguments) == 130
     assert capsys.readouterr().err == f"\nars: interrupted; {then}: ars {' '.join(arguments)}\n"
+
+
+def test_ctrl_c_while_the_commands_are_imported_is_no_traceback():
+    code = """
+import sys
+class Impatient:
+    def find_spec(self, name, path, target=None):
+        if name == "ars.cli.certify":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Impatient())
+from ars.cli import main
+"""
+    ended = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (130, "\nars: interrupted before anything was begun\n")
+
+
+def test_images_that_are_left_out_are_said_plainly(tmp_path):
+    for number in range(30):
+        for name in ("cat", "dog"):
+            (tmp_path / "pets" / name).mkdir(parents=True, exist_ok=True)
+            Image.new("RGB", (8, 8), (number, 0, 0)).save(tmp_path / "pets" / name / f"{number}.png")
+    (tmp_path / "pets" / "cat" / "text.png").write_text("no image")
+    arguments = ["data", "show", "folder", "--root", tmp_path / "pets", "--size", "8", "--skip-unreadable"]
+    command = [sys.executable, "-m", "ars.cli", *map(str, arguments), "--out", str(tmp_path / "sheet.png")]
+    errors = subprocess.run(command, check=True, capture_output=True, text=True).stderr
+    assert errors.startswith(f"ars: skipped: {tmp_path}/pets/cat/text.png cannot be read as an image: ")
+    assert len(errors.splitlines()) == 1
 
 
 def test_once_it_is_asked_for_a_signal_is_kept_for_the_next_safe_point():

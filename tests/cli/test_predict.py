@@ -147,7 +147,7 @@ def test_a_radius_is_told_in_the_units_of_its_norm(trained, tmp_path, capsys, mo
 
 def test_a_radius_of_a_grid_is_told_as_it_was_asked_for(trained, tmp_path, capsys, monkeypatch):
     grid = Schedule("curve", 40, radii=(1 / 255, 2 / 255))
-    certificate = replace(CERTIFICATE, schedule=grid, radius=2 / 255, radii={"cohen": 2 / 255}, ended="decided")
+    certificate = replace(CERTIFICATE, schedule=grid, radius=2 / 255, radii={"cohen": 2 / 255}, ended="certified")
     monkeypatch.setattr("ars.experiments.certifying.certify_images", lambda *arguments: [certificate])
     image = picture(tmp_path / "x.png")
     assert main(["predict", str(trained / "cohen"), str(image), *FEW]) == 0

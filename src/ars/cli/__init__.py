@@ -5,10 +5,14 @@ import shlex
 import sys
 from collections.abc import Sequence
 
-from ars import __version__
-from ars.cli import certify, data, demo, pack, predict, radius, report, results, sweep, train, vote
-from ars.cli.errors import told
-from ars.experiments.world import WorldError, read_world
+try:
+    from ars import __version__
+    from ars.cli import certify, data, demo, pack, predict, radius, report, results, sweep, train, vote
+    from ars.cli.errors import plain_warnings, told
+    from ars.experiments.world import WorldError, read_world
+except KeyboardInterrupt:  # before main could say so
+    print("\nars: interrupted before anything was begun", file=sys.stderr)
+    sys.exit(130)
 
 COMMANDS = (demo, train, certify, vote, predict, report, sweep, pack, results, radius, data)
 
@@ -26,7 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         return 2
     try:
-        return int(options.run(options))
+        with plain_warnings():
+            return int(options.run(options))
     except KeyboardInterrupt:
         command = shlex.join(["ars", *given])
         then = "run the same command again to go on from here" if options.goes_on else "nothing is kept, so run it anew"

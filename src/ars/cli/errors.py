@@ -2,8 +2,13 @@
 
 import errno
 import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 from ars.certification.writing import WriteError
+from ars.data.errors import DataWarning
 
 ROOM = "make room and run the same command again"
 RIGHTS = "change its rights, or name another place"
@@ -19,6 +24,21 @@ ADVICE = {
     errno.EISDIR: "it is a folder; name a file",
     errno.ENOENT: "check the path",
 }
+
+
+@contextmanager
+def plain_warnings() -> Iterator[None]:
+    """What the data warns of is said in a line of its own, without the place in the code."""
+    usual = warnings.formatwarning
+
+    def plain(message: Warning | str, category: type[Warning], *where: Any, **line: Any) -> str:
+        return f"ars: {message}\n" if issubclass(category, DataWarning) else usual(message, category, *where, **line)
+
+    warnings.formatwarning = plain
+    try:
+        yield
+    finally:
+        warnings.formatwarning = usual
 
 
 def told(error: Exception) -> str:

@@ -28,6 +28,8 @@ def read_file(path: Path) -> bytes:
         return path.read_bytes()
     except FileNotFoundError:
         raise DataError(f"there is no image at {path}") from None
+    except IsADirectoryError:
+        raise DataError(f"{path} is a folder; name the image files in it, such as {path / '*.png'}") from None
     except OSError as error:
         raise DataError(f"{path} cannot be read as an image: {error}") from error
 

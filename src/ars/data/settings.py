@@ -60,6 +60,9 @@ class Data:
             if name not in ("kind", "seed", *keys) and getattr(self, name) is not None:
                 hint = "; its inputs have one size, so leave --k out" if name == "size" else ""
                 raise ValueError(f"data.kind {self.kind} has no key {name!r}; it has seed, {', '.join(keys)}{hint}")
+        for name in ("root", "backgrounds"):
+            if getattr(self, name) == "":
+                raise ValueError(f"data.{name} is empty; name a folder or a zip archive, '.' for the current folder")
         if self.kind == "folder" and self.root is None:
             raise ValueError("data.kind folder needs data.root, the folder with a folder of images for each class")
         if self.kind == "folder" and (self.backgrounds is None) != (self.pasted is None):

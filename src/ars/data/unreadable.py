@@ -7,7 +7,7 @@ from typing import Any
 
 from torch.utils.data import DataLoader, Dataset
 
-from ars.data.errors import DataError
+from ars.data.errors import DataError, DataWarning
 from ars.data.files import Files
 from ars.data.images import decode
 
@@ -39,5 +39,5 @@ def leave_out_unreadable(files: Files, names: Sequence[str], *, workers: int = 0
     """The names that can be read; each of the others is named in a warning."""
     bad = find_unreadable(files, names, workers=workers)
     for reason in bad.values():
-        warnings.warn(f"skipped: {reason}", stacklevel=2)
+        warnings.warn(f"skipped: {reason}", DataWarning, stacklevel=2)
     return [name for name in names if name not in bad]

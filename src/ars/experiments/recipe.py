@@ -267,6 +267,8 @@ def read_recipe(path: Path | None = None, overrides: Sequence[str] = ()) -> Reci
     """Read a YAML recipe; dotted overrides (--train.epochs 30) change single values, unknown keys are refused."""
     if path is not None and not path.is_file():
         raise RecipeError(f"there is no recipe at {path}")
+    if path is not None:
+        _check_mapping(path)
     arguments = [*([f"--recipe={path}"] if path else []), *overrides]
     parser = recipe_parser()
     from jsonargparse import ArgumentError
@@ -276,6 +278,21 @@ def read_recipe(path: Path | None = None, overrides: Sequence[str] = ()) -> Reci
         return Recipe(**{key.name: values[key.name] for key in fields(Recipe)})
     except (ArgumentError, ValueError, TypeError) as error:
         raise RecipeError(f"{path or 'the options'}: {in_one_sentence(error)}") from error
+
+
+def _check_mapping(path: Path) -> None:
+    """Refuse a file that is no recipe at all, where the parser would have no advice."""
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        raise RecipeError(
+            f"{path} is not a text file; a recipe is one, in YAML ('ars train --keys' lists its keys)"
+        ) from error
+    except yaml.YAMLError as error:
+        raise RecipeError(f"{path} is not YAML, which a recipe is: {' '.join(str(error).split())}; mend it") from error
+    if not isinstance(content, dict):
+        found = "is empty" if content is None else f"holds a {type(content).__name__}"
+        raise RecipeError(f"{path} {found}; a recipe is keys such as 'sigma: 0.5' ('ars train --keys' lists them)")
 
 
 def in_one_sentence(error: Exception) -> str:

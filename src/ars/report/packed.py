@@ -18,9 +18,11 @@ def read_certification(folder: Path, *, partial: bool = False) -> Merged:
     if manifest is None:
         raise RecordError(f"{path} lies there without its settings.json; copy that too")
     records = sorted(_read(path), key=lambda record: record.certificate.index)
+    if not records:
+        raise RecordError(f"{path} holds no records; pack them again")
     indices = [record.certificate.index for record in records]
     wanted = manifest.layout.indices
-    if not indices or len(set(indices)) < len(indices) or not set(indices) <= set(wanted):
+    if len(set(indices)) < len(indices) or not set(indices) <= set(wanted):
         raise RecordError(f"{path} must hold images of {wanted} once each, got {name_images(tuple(indices), 1)}")
     missing = tuple(index for index in wanted if index not in set(indices))
     if missing and not partial:
