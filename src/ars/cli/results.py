@@ -1,8 +1,10 @@
 """ars results: the committed results beside the paper's numbers."""
 
 import argparse
+import sys
 from pathlib import Path
 
+from ars.certification.run_folder import CERTIFY
 from ars.cli.options import Subparsers, add_command
 
 TEACH = """\
@@ -30,5 +32,11 @@ def run(options: argparse.Namespace) -> int:
     out = options.out or options.folder
     written = write_results(options.folder, out)
     print(f"{written.cells} cells: wrote {len(written.sheets)} tables and {written.figures} figures")
+    for name in written.uncertified:
+        print(
+            f"ars: {options.folder / name} has no records, so no table of certified images has it; pack it again, with "
+            f"its {CERTIFY}/",
+            file=sys.stderr,
+        )
     print(f"open {out / 'index.html'}")
     return 0

@@ -216,3 +216,13 @@ def test_committed_results_are_small_and_name_no_machine():
     for name, path in committed.items():
         if path.suffix in {".json", ".yaml", ".jsonl", ".md", ".csv"}:
             assert not re.search(r"""["'\s]/\w|[A-Z]:\\""", path.read_text("utf-8")), name
+
+
+def test_a_cell_without_records_is_named(copied, capsys):
+    cells = sorted(path.parent for path in copied.glob("*/*/recipe.yaml") if (path.parent / "certify").exists())
+    assert main(["results", str(copied)]) == 0
+    before = capsys.readouterr().err
+    shutil.rmtree(cells[0] / "certify")
+    assert main(["results", str(copied)]) == 0
+    [line] = [line for line in capsys.readouterr().err.splitlines() if line not in before]
+    assert line.startswith(f"ars: {cells[0]} has no records, so no table of certified images has it; pack it again")

@@ -24,11 +24,12 @@ PAGE = "index.html"
 
 @dataclass(frozen=True)
 class Written:
-    """What was made: the tables and how many cells and figures there are."""
+    """What was made: the tables, how many cells and figures there are, and which cells have no records."""
 
     sheets: tuple[Sheet, ...]
     cells: int
     figures: int
+    uncertified: tuple[str, ...]
 
 
 def write_results(root: Path, out: Path) -> Written:
@@ -57,7 +58,8 @@ def write_results(root: Path, out: Path) -> Written:
     contents[MANIFEST] = make_manifest(root, origins).encode()
     write_all(out, contents)
     _remove_others(out, contents)
-    return Written(tuple(sheets), len(cells), len(figures))
+    uncertified = tuple(cell.name for cell in cells if not cell.runs)
+    return Written(tuple(sheets), len(cells), len(figures), uncertified)
 
 
 def make_sheets(entries: Sequence[Entry]) -> list[Sheet]:
