@@ -52,13 +52,13 @@ def build_decided(index: int, truth: int, candidate: int, certified: int, /, *, 
     )  # fmt: skip
 
 
-def build_records() -> list[Record]:
+def build_records(**changes: Any) -> list[Record]:
     """Four images: right at 4/255, right at 2/255 and a bit, wrong at 8/255, and an abstention."""
     return [
-        build_record(0, 0, 0, 4.5 / 255),
-        build_record(1, 1, 1, 2.5 / 255),
-        build_record(2, 2, 0, 8.5 / 255),
-        build_record(3, 0, 0, 0.0, classes_radius=1.5 / 255),
+        build_record(0, 0, 0, 4.5 / 255, **changes),
+        build_record(1, 1, 1, 2.5 / 255, **changes),
+        build_record(2, 2, 0, 8.5 / 255, **changes),
+        build_record(3, 0, 0, 0.0, classes_radius=1.5 / 255, **changes),
     ]
 
 
@@ -83,7 +83,7 @@ def build_run(
     recipe = {"method": method, "sigma": sigma, "seed": seed, "data": {"kind": kind}, "train": dict(train or {})}
     (path / "recipe.yaml").write_text(yaml.safe_dump(recipe))
     (path / "benchmark.json").write_text(json.dumps({"title": title, "class_names": CLASSES, "shape": SHAPE}))
-    shards = [build_records()] if shards is None else shards
+    shards = [build_records(sigmas=(sigma,))] if shards is None else shards
     if shards:
         size = max(1, *map(len, shards))
         layout = Layout(examples or max(1, sum(map(len, shards))), shard_size=size)

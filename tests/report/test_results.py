@@ -215,3 +215,27 @@ def test_seeds_may_be_certified_with_their_own_draws(make_run, make_record):
     other = [[make_record(0, 0, 0, 0.1, seed=8)]]
     (section,) = make_sections(load(make_run("a"), make_run("b", seed=1, shards=other)))
     assert not section.same_images
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("norm", "l2"), ("alpha", 0.001), ("seed", 0), ("n_estimate", 1000), ("n_select", 7), ("precision", "bfloat16")],
+)
+def test_records_that_were_made_otherwise_than_the_settings_say_are_refused(make_run, name, value):
+    run = make_run("copied")
+    path = run / "certify" / "test" / "settings.json"
+    manifest = json.loads(path.read_text())
+    path.write_text(json.dumps({**manifest, "settings": {name: value}}))
+    with pytest.raises(ReportError, match=f"records with {name}=.*, where its settings.json says {value}; they belong"):
+        load_runs([run])
+
+
+def test_records_of_other_noise_than_the_recipe_says_are_refused(make_run, make_record):
+    half = make_record(0, 0, 0, 0.01, sigmas=(0.5**0.5, 0.5**0.5))
+    assert load_runs([make_run("same", method="adaptive", shards=[[half]])])
+    with pytest.raises(
+        ReportError, match=r"records of noise 0\.5, where its recipe says 0\.25; they belong to another"
+    ):
+        load_runs([make_run("other", sigma=0.25, shards=[[half]])])
+    own = make_run("own", method="sukenik", sigma=0.25, shards=[[make_record(0, 0, 0, 0.01, sigmas=(0.26,))]])
+    assert load_runs([own])

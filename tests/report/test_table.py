@@ -53,7 +53,7 @@ def test_the_chosen_bound_is_the_headline(make_run, make_record):
 
 
 def test_radii_are_the_same_for_all_runs(make_run, make_record):
-    small = [[make_record(0, 0, 0, 1.5 / 255)]]
+    small = [[make_record(0, 0, 0, 1.5 / 255, sigmas=(0.25,))]]
     table = make_table(make_sections(load_runs([make_run("a"), make_run("b", sigma=0.25, shards=small)])))
     assert {block.radii for block in table.blocks} == {(0.5, 1.0, 2.0, 4.0)}
 

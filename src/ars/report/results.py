@@ -1,6 +1,7 @@
 """A run folder, read into one frozen object: the report's only source."""
 
 import json
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -131,6 +132,7 @@ def _load_run(path: Path, run_name: str, *, certification: str, partial: bool) -
         recipe=recipe,
     )
     _check_records(run)
+    _check_noise(run)
     return run
 
 
@@ -173,6 +175,7 @@ def _load_records(folder: Path, method: str, *, partial: bool) -> Merged:
     except RecordError as error:
         raise ReportError(str(error)) from error
     _check_agreement(folder, merged.records, method)
+    _check_asked(folder, merged)
     return merged
 
 
@@ -190,6 +193,21 @@ def _check_agreement(folder: Path, records: Sequence[Record], method: str) -> No
             raise ReportError(f"the records of {folder} differ in {differing}; certify again under another name")
 
 
+def _check_asked(folder: Path, merged: Merged) -> None:
+    """Refuse records that were made otherwise than settings.json beside them says: they belong elsewhere."""
+    it, asked = merged.records[0].certificate, merged.manifest.settings
+    made = {
+        "norm": it.norm, "alpha": it.alpha, "bound": it.bound, "seed": it.seed, "precision": it.precision,
+        "mode": it.schedule.mode, "n_estimate": it.schedule.n_max, "n_select": sum(it.select_counts),
+    }  # fmt: skip
+    for name, value in made.items():
+        if name in asked and asked[name] != value:
+            raise ReportError(
+                f"{folder} holds records with {name}={value}, where its settings.json says {asked[name]}; they belong "
+                "to another certification: put its own records there, or certify again under another name"
+            )
+
+
 def difference(one: Settings, other: Settings) -> str:
     """The settings in which two certifications differ, for an error message; empty if they agree.
 
@@ -200,6 +218,16 @@ def difference(one: Settings, other: Settings) -> str:
     """
     pairs = ((name, getattr(one, name), getattr(other, name)) for name in (field.name for field in fields(one)))
     return ", ".join(f"{name} ({a} and {b})" for name, a, b in pairs if a != b)
+
+
+def _check_noise(run: Run) -> None:
+    """Refuse records of other noise than the recipe says; that of an image may be its own."""
+    noise = run.settings.sigmas
+    if noise and not math.isclose(total := sum(sigma**-2 for sigma in noise) ** -0.5, run.sigma, rel_tol=1e-6):
+        raise ReportError(
+            f"{run.path} holds records of noise {total:.6g}, where its recipe says {run.sigma:g}; they belong to "
+            "another run: put its own records there"
+        )
 
 
 def _check_records(run: Run) -> None:
