@@ -103,5 +103,5 @@ def test_what_cannot_be_read_is_named_with_the_reason(data, reason):
 
 
 def test_a_folder_is_no_image(tmp_path):
-    with pytest.raises(DataError, match="cannot be read as an image"):
+    with pytest.raises(DataError, match="is a folder; name the image files in it"):
         read_image(tmp_path)
