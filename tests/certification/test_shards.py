@@ -1,4 +1,5 @@
 import json
+import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from threading import Barrier
@@ -62,7 +63,7 @@ def test_more_examples_leave_every_full_shard_as_it_was(examples, more, every, s
 
 @pytest.mark.parametrize("wrong", [(0, 1, 1), (1, 0, 1), (1, 1, 0)])
 def test_an_empty_layout_is_refused(wrong):
-    with pytest.raises(ValueError, match="must be at least 1"):
+    with pytest.raises(ValueError, match="must be whole numbers of at least 1"):
         Layout(*wrong)
 
 
@@ -102,6 +103,26 @@ def test_other_settings_are_refused_and_change_nothing(tmp_path, other, words):
 def test_a_garbled_manifest_is_refused(tmp_path, content):
     (tmp_path / "settings.json").write_text(content)
     with pytest.raises(RecordError, match=r"settings\.json cannot be read"):
+        read_manifest(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("settings", None),
+        ("images", [300, None]),
+        ("layout", {"examples": math.nan, "every": 1, "shard_size": 2}),
+        ("layout", {"examples": 5, "every": math.nan, "shard_size": 2}),
+        ("layout", {"examples": 10**30, "every": 1, "shard_size": 2}),
+    ],
+)
+def test_a_manifest_with_a_wrong_value_is_refused_with_advice(tmp_path, name, value):
+    begin(tmp_path, manifest())
+    path = tmp_path / "settings.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), name: value}))
+    with pytest.raises(
+        RecordError, match=r"settings\.json cannot be read .*; put a copy of it in its place, or certify"
+    ):
         read_manifest(tmp_path)
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import errno
+import json
 import multiprocessing
 import os
 import random
@@ -107,6 +108,18 @@ def test_a_stop_keeps_whole_shards_and_the_next_run_goes_on(run, undisturbed):
         merge(run / "certify" / "test")
     certify(run)
     assert content(run) == undisturbed
+
+
+@pytest.mark.parametrize(("name", "value"), [("alpha", "x"), ("n_select", None), ("radii", None), ("mode", "often")])
+def test_wrong_values_of_what_was_begun_are_told(run, name, value):
+    certify(run, dataclasses.replace(SETTINGS, examples=3))
+    path = records_folder(run, "test") / "settings.json"
+    manifest = json.loads(path.read_text())
+    path.write_text(json.dumps({**manifest, "settings": {**manifest["settings"], name: value}}))
+    with pytest.raises(
+        RecordError, match=r"settings\.json cannot be read .*; put a copy of it in its place, or certify"
+    ):
+        begun_settings(run, "test")
 
 
 def test_records_of_other_settings_or_weights_are_not_mixed(run):

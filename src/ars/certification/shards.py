@@ -38,8 +38,10 @@ class Layout:
     shard_size: int = SHARD_SIZE
 
     def __post_init__(self) -> None:
-        if min(self.examples, self.every, self.shard_size) < 1:
-            raise ValueError(f"examples, every and shard_size must be at least 1, got {self}")
+        numbers = (self.examples, self.every, self.shard_size)
+        whole = all(isinstance(number, int) for number in numbers)
+        if not whole or min(numbers) < 1 or self.examples * self.every >= 2**32:  # indices are below that
+            raise ValueError(f"examples, every and shard_size must be whole numbers of at least 1, got {self}")
 
     @property
     def indices(self) -> range:
@@ -82,7 +84,11 @@ class Manifest:
     def from_json(cls, text: str) -> Self:
         """Read it back; a field that is missing or unknown is an error."""
         raw = json.loads(text)
-        return cls(layout=Layout(**raw.pop("layout")), images=tuple(raw.pop("images", ())), **raw)
+        images = tuple(float(number) for number in raw.pop("images", ()))
+        manifest = cls(layout=Layout(**raw.pop("layout")), images=images, **raw)
+        if not isinstance(manifest.settings, dict):
+            raise TypeError(f"settings must be a mapping, got {type(manifest.settings).__name__}")
+        return manifest
 
 
 @dataclass(frozen=True)
@@ -103,10 +109,19 @@ def read_manifest(folder: Path) -> Manifest | None:
         return Manifest.from_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         if shards:
-            raise RecordError(f"{folder} holds records without {SETTINGS}; certify under another --name") from None
+            raise RecordError(
+                f"{folder} holds records without {SETTINGS}; put a copy of it there, or certify under another --name"
+            ) from None
         return None
     except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise RecordError(f"{path} cannot be read ({error}); certify under another --name") from error
+        raise unreadable(path, error) from error
+
+
+def unreadable(path: Path, error: Exception) -> RecordError:
+    """What is wrong with a manifest, and that its records are not lost."""
+    return RecordError(
+        f"{path} cannot be read ({error}); put a copy of it in its place, or certify under another --name"
+    )
 
 
 def begin(folder: Path, wanted: Manifest) -> Manifest:

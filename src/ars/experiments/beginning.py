@@ -7,7 +7,7 @@ from typing import Any
 
 from ars.certification.records import RecordError
 from ars.certification.run_folder import CERTIFY
-from ars.certification.shards import SETTINGS, SHARD_SIZE, Layout, Manifest, read_manifest
+from ars.certification.shards import SETTINGS, SHARD_SIZE, Layout, Manifest, read_manifest, unreadable
 from ars.experiments.recipe import CertifySettings
 
 _OF_LAYOUT = {"examples", "every"}
@@ -50,4 +50,7 @@ def begun_settings(run: Path, name: str) -> CertifySettings | None:
     own: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in manifest.settings.items()
     }
-    return CertifySettings(examples=manifest.layout.examples, every=manifest.layout.every, **own)
+    try:
+        return CertifySettings(examples=manifest.layout.examples, every=manifest.layout.every, **own)
+    except (TypeError, ValueError) as error:
+        raise unreadable(folder / SETTINGS, error) from error
