@@ -46,7 +46,8 @@ def test_an_abstention_never_has_a_radius_and_a_label_always_has_one(counts, dat
     assert answer.label in (None, chosen)
     if answer.radius > 0:
         assert answer.p_lower > answer.p_upper
-        assert answer.counts[chosen] == max(answer.counts)
+        # an answer that may be wrong more often than not may also be one with fewer votes
+        assert answer.counts[chosen] == max(answer.counts) or alpha > 0.5
     if answer.p_lower <= answer.p_upper:
         assert answer.label is None
     assert answer.radius == answer.radii[bound]
