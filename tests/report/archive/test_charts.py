@@ -103,3 +103,10 @@ def test_votes_are_shown_of_those_that_have_one(tmp_path):
     assert {trend.method for trend in make_trends(entries)} == {"cohen", "static_mask", "adaptive"}
     accuracies = {(entry.first.method, entry.first.k): entry.votes.mean for entry in entries if entry.votes.values}
     assert vote_trends(entries)[0].ours[64].mean == accuracies["cohen", 64]
+
+
+def test_the_paper_stands_only_beside_what_was_run(tmp_path):
+    for method, k in [("cohen", 32), ("cohen", 96), ("sukenik", 64)]:
+        build_cell(tmp_path / "fast", method=method, k=k)
+    trends = make_trends(make_entries(load_cells(tmp_path)))
+    assert [(trend.method, list(trend.paper)) for trend in trends] == [("cohen", [32, 96]), ("sukenik", [64])]

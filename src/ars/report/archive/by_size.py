@@ -22,7 +22,7 @@ ASIDE = 0.9
 
 @dataclass(frozen=True)
 class Trend:
-    """A method's accuracy at every k, with the spread over seeds, and the paper's mean in percent."""
+    """A method's accuracy at every k that was run, with the spread over seeds, and the paper's mean there in percent."""
 
     method: str
     ours: dict[int, Spread]
@@ -37,17 +37,17 @@ class Trend:
 def make_trends(entries: Sequence[Entry]) -> list[Trend]:
     """Standard accuracies of the entries of one recipe, benchmark and sigma, under Cohen et al.'s bound."""
     kind, sigma = entries[0].first.kind, entries[0].first.sigma
-    sizes = sorted({entry.first.k for entry in entries})
     trends = []
     for method in sorted({entry.first.method for entry in entries}, key=method_rank):
         mine = [(entry.first.k, entry.certified("cohen", 0.0)) for entry in entries if entry.first.method == method]
+        ours = {k: spread for k, spread in mine if spread.values}
         paper = {
             k: row.accuracy
-            for k in sizes
+            for k in sorted(ours)
             for row in published_standard_accuracy(kind, k=k, sigma=sigma)
             if recipe_method(row.method) == method
         }
-        trends.append(Trend(method, {k: spread for k, spread in mine if spread.values}, paper))
+        trends.append(Trend(method, ours, paper))
     return trends
 
 
