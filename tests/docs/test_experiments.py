@@ -25,11 +25,12 @@ def tables(text):
         (3, {"benchmark": "CIFAR-10 on backgrounds", "k": "32", "σ": "0.5"}),
         (3, {"benchmark": "CIFAR-10 on backgrounds", "k": "48", "σ": "0.5"}),
         (3, {"benchmark": "CIFAR-10 on backgrounds", "k": "96", "σ": "0.5"}),
+        (3, {"benchmark": "CIFAR-10 on backgrounds", "k": "96", "σ": "0.25"}),
     ],
 )
 def test_its_measures_are_those_of_the_generated_tables(number, setting):
     table = [rows for rows in tables(TEXT) if "standard" in rows[0]][number]
-    shown = [row for row in table if row.get("k", setting.get("k")) == setting.get("k")]
+    shown = [row for row in table if all(row.get(name, setting.get(name)) == setting.get(name) for name in ("k", "σ"))]
     [measured] = tables((ROOT / "results/tables/measures.md").read_text(encoding="utf-8"))
     [beside] = tables((ROOT / "results/tables/table-1.md").read_text(encoding="utf-8"))
     every = {row["method"]: row for row in measured if setting.items() <= row.items()}
