@@ -22,7 +22,7 @@ ASIDE = 0.9
 
 @dataclass(frozen=True)
 class Trend:
-    """A method's accuracy at every k that was run, with the spread over seeds, and the paper's mean there in percent."""
+    """A method's accuracy at every k that was run, its spread over seeds, and the paper's mean there in percent."""
 
     method: str
     ours: dict[int, Spread]
