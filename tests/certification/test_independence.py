@@ -1,11 +1,13 @@
 """Draws that hang together are refused; rounding is not."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch import nn
 
 from ars import adaptive, certify, cohen, predict, sukenik
-from ars.certification.independence import check_independent
+from ars.certification.independence import alike, check_independent
 from ars.models import Normalize, UNet, cifar_resnet, small_cnn
 from ars.smoothing import Gaussian, SmoothedClassifier, compose
 
@@ -69,15 +71,14 @@ def plain():
         cohen(HalvesOfTheBatch(centre=True), sigma=0.5),
         adaptive(plain(), Function(mask_of_the_batch), sigma=0.5),
         SmoothedClassifier(compose(Gaussian(0.5)), mean_of_the_batch, plain()),
-        cohen(nn.Sequential(nn.Dropout(), Function(lambda x: nn.functional.dropout(x)), plain()), sigma=0.5),
         cohen(
             nn.Sequential(nn.Flatten(2), nn.TransformerEncoderLayer(256, 2), nn.Flatten(), nn.Linear(768, 4)), sigma=0.5
         ),
         sukenik(HalvesOfTheBatch(centre=True), torch.rand(30, 3, 16, 16), sigma=0.5),
     ],
-    ids=["classifier", "mask", "combine", "random", "attention", "local"],
+    ids=["classifier", "mask", "combine", "attention", "local"],
 )
-def test_what_looks_at_the_batch_is_refused_and_so_is_randomness(model):
+def test_what_looks_at_the_batch_is_refused(model):
     images = torch.rand(3, 3, 16, 16)
     for ask in (certify, predict):
         with pytest.raises(ValueError, match=REFUSED):
@@ -106,18 +107,37 @@ def test_what_takes_each_image_by_itself_passes(model):
     check_independent(model, torch.rand(3, 3, 16, 16))
 
 
-def test_a_model_is_tried_once_and_again_when_a_part_is_replaced():
+def counted(monkeypatch):
+    """How many images each call of a module of torch's own had."""
+    calls, forward = [], nn.Flatten.forward
+
+    def spying(self, x):
+        calls.append(len(x))
+        return forward(self, x)
+
+    monkeypatch.setattr(nn.Flatten, "forward", spying)
+    return calls
+
+
+def test_a_model_of_familiar_parts_is_tried_once_and_again_when_one_is_replaced(monkeypatch):
+    calls, images = counted(monkeypatch), torch.rand(2, 3, 8, 8)
+    model = cohen(nn.Sequential(nn.Flatten(), nn.Linear(192, 4)), sigma=0.5)
+    check_independent(model, images)
+    assert calls == [8] + [1] * 8
+    check_independent(model, images)
+    assert len(calls) == 9
+    model.classifier[1] = nn.Linear(192, 5)
+    check_independent(model, images)
+    assert len(calls) == 18
+    check_independent(model, torch.rand(2, 3, 4, 16))
+    assert len(calls) == 27
+
+
+def test_what_somebody_wrote_is_tried_each_time():
     spy, images = Spy(), torch.rand(2, 3, 8, 8)
-    model = cohen(nn.Sequential(spy, nn.Identity()), sigma=0.5)
-    check_independent(model, images)
-    assert spy.calls == [8] + [1] * 8
-    check_independent(model, images)
-    assert len(spy.calls) == 9
-    check_independent(model, torch.rand(2, 3, 4, 4))
-    assert len(spy.calls) == 18
-    model.classifier[1] = Function(lambda logits: logits - logits.mean(dim=0))
-    with pytest.raises(ValueError, match=REFUSED):
-        check_independent(model, images)
+    for times in (1, 2):
+        check_independent(cohen(spy, sigma=0.5), images)
+        assert spy.calls == times * ([8] + [1] * 8)
 
 
 def test_each_image_of_a_local_model_is_not_tried_anew():
@@ -147,11 +167,16 @@ class Gated(nn.Module):
     def __init__(self):
         super().__init__()
         self.gate = nn.Parameter(torch.zeros(()))
-        self.share = 0.0
+        self.share = self._hidden = 0.0
+        self.config = SimpleNamespace(share=0.0)
+        self.more = [torch.zeros(())]
+
+    def mixed(self, logits):
+        return (self.gate + self.share + self._hidden + self.config.share + self.more[0]) * logits.mean(dim=0)
 
     def forward(self, x):
         logits = x.flatten(1)[:, :3]
-        return logits - (self.gate + self.share) * logits.mean(dim=0)
+        return logits - self.mixed(logits)
 
 
 @pytest.mark.parametrize(
@@ -159,9 +184,13 @@ class Gated(nn.Module):
     [
         lambda network: network.gate.data.fill_(1.0),
         lambda network: setattr(network, "share", 1.0),
+        lambda network: setattr(network, "_hidden", 1.0),
+        lambda network: setattr(network.config, "share", 1.0),
+        lambda network: network.more[0].fill_(1.0),
+        lambda network: setattr(network, "mixed", lambda logits: logits.mean(dim=0)),
         lambda network: network.register_forward_hook(lambda part, given, logits: logits - logits.mean(dim=0)),
     ],
-    ids=["weights", "setting", "hook"],
+    ids=["weights", "setting", "private setting", "setting of a setting", "tensor in a list", "method", "hook"],
 )
 def test_a_network_that_changed_is_tried_again(change):
     model, images = cohen(Gated(), sigma=0.5), torch.rand(2, 3, 8, 8)
@@ -187,3 +216,98 @@ def test_a_mask_that_changed_is_tried_again():
         mask.gate.fill_(1.0)
     with pytest.raises(ValueError, match=REFUSED):
         check_independent(model, images)
+
+
+class OverTheBatch(nn.Module):
+    """A difference of two halves, treated with statistics of the batch, as the first two of some classes."""
+
+    def __init__(self, treat, others=(), dtype=torch.float32, shared=0.0):
+        super().__init__()
+        self.treat, self.others, self.dtype, self.shared = treat, others, dtype, shared
+
+    def forward(self, x):
+        difference = self.treat(x[..., :8].mean(dim=(1, 2, 3)) - x[..., 8:].mean(dim=(1, 2, 3)))
+        logits = torch.stack([difference, -difference], dim=1) + self.shared * x.mean(dim=(1, 2, 3)).unsqueeze(1)
+        return torch.cat([logits, torch.tensor(self.others).expand(len(x), -1)], dim=1).to(self.dtype)
+
+
+def centred(difference):
+    return difference - difference.mean()
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        OverTheBatch(lambda d: centred(d) / (centred(d).square().sum() / (len(d) - 1)).sqrt()),
+        OverTheBatch(centred, others=(-torch.inf,)),
+        OverTheBatch(centred, others=(-1e9,)),
+        OverTheBatch(centred, others=(-20.0,), dtype=torch.bfloat16),
+        OverTheBatch(centred, shared=1e3),
+    ],
+    ids=[
+        "standardised: alone it is no number",
+        "ruled out",
+        "nearly ruled out",
+        "bf16",
+        "a spread that all classes share",
+    ],
+)
+def test_no_other_class_and_no_common_spread_hides_it(network):
+    images = torch.rand(1, 3, 16, 16).expand(3, -1, -1, -1).clone()
+    images[..., :8] += 0.2
+    with pytest.raises(ValueError, match=REFUSED):
+        check_independent(cohen(network, sigma=0.5), images.clamp(0, 1))
+    network.treat = lambda difference: difference
+    check_independent(cohen(network, sigma=0.5), images.clamp(0, 1))
+
+
+def test_a_leak_is_measured_by_the_spread_within_an_image():
+    torch.manual_seed(0)
+    noise = 0.1 * torch.randn(8, 2, dtype=torch.float64)
+    apart = noise.clone()
+    apart[4:, 0] += 100.0  # the second image
+    assert alike(apart, apart + 1e-9, images=2)
+    assert not alike(apart, apart + torch.tensor([0.1, 0.0]), images=2)
+
+
+def test_what_is_no_number_in_one_answer_only_is_not_alike():
+    one = torch.randn(8, 3)
+    for other in (torch.nan, torch.inf, -torch.inf):
+        changed = one.clone()
+        changed[3, 1] = other
+        assert not alike(one, changed, images=2)
+        assert not alike(changed, one, images=2)
+
+
+def test_randomness_of_its_own_is_refused_however_rarely_it_shows():
+    class Coin(nn.Module):
+        def forward(self, x):
+            return x.flatten(1)[:, :2] + (torch.rand(()) < 1e-9)
+
+    images = torch.rand(2, 3, 16, 16)
+    for network in (Coin(), nn.Sequential(nn.Dropout(), Function(lambda x: nn.functional.dropout(x)), plain())):
+        for ask in (certify, predict):
+            with pytest.raises(ValueError, match="draws random numbers of its own"):
+                ask(cohen(network, sigma=0.5), images, seed=0)
+
+
+def test_a_network_that_goes_on_learning_is_refused_however_slowly():
+    class Streaming(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("mean", torch.tensor(0.5))
+
+        def forward(self, x):
+            seen = x.mean(dim=(1, 2, 3))
+            logits = torch.stack([seen - self.mean, self.mean - seen], dim=1)
+            self.mean.lerp_(seen.mean(), 1e-6)
+            return logits
+
+    with pytest.raises(ValueError, match="changes its own weights or buffers while it answers"):
+        certify(cohen(Streaming(), sigma=0.5), torch.rand(3, 16, 16), seed=0)
+
+
+def test_each_image_is_answered_once():
+    network = Function(lambda x: x.flatten(1)[:100, :2])
+    with pytest.raises(ValueError, match="must answer each image once, got 100 answers to 200 images"):
+        certify(cohen(network, sigma=0.5), torch.rand(2, 3, 16, 16), n_estimate=1000, seed=0)

@@ -1,6 +1,7 @@
 """Networks at a moment: any change shows."""
 
 import torch
+from torch import nn
 
 from ars.certification.network_state import checksum, places_sum, structure
 from ars.models import cifar_resnet, small_cnn
@@ -49,3 +50,13 @@ def test_the_structure_is_that_of_eval_mode():
     other[1].eps = 1e-3
     assert structure(network) != structure(other)
     assert structure(cifar_resnet(8, 4)) != structure(cifar_resnet(14, 4))
+
+
+def test_private_numbers_of_other_peoples_modules_are_settings():
+    class Heated(nn.Module):
+        def __init__(self, temperature):
+            super().__init__()
+            self._temperature = temperature
+
+    assert structure(Heated(1.0)) == structure(Heated(1.0)) != structure(Heated(2.0))
+    assert all(not name.startswith("_") for _, _, settings in structure(nn.Conv2d(3, 4, 3)) for name, _ in settings)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 TRAINING_ONLY = {"training", "momentum", "p", "inplace"}  # the mode, of BatchNorm, of dropout; whether memory is reused
+OF_EVERY = frozenset(vars(nn.Module()))
 PLAIN_VALUES = (bool, int, float, str, tuple, type(None))
 INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32}
 # odd, and their bits look random; that of the golden ratio, and one of splitmix64, as signed integers
@@ -75,10 +76,18 @@ def _parts(network: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     yield from network.named_modules(remove_duplicate=False)
 
 
+def is_familiar(part: nn.Module) -> bool:
+    """Whether a part is of torch's or our own classes, which show their settings."""
+    return type(part).__module__.startswith(("torch.nn.", "ars."))
+
+
 def _settings(part: nn.Module) -> tuple[tuple[str, object], ...]:
-    """Attributes that are plain values and count in eval mode."""
-    public = ((name, value) for name, value in vars(part).items() if not name.startswith("_"))
-    return tuple((name, it) for name, it in public if name not in TRAINING_ONLY and isinstance(it, PLAIN_VALUES))
+    """Attributes that are plain values and count in eval mode; of other people's classes the private ones too."""
+    hidden = ("_",) if is_familiar(part) else ("__",)
+    named = (
+        (name, value) for name, value in vars(part).items() if not name.startswith(hidden) and name not in OF_EVERY
+    )
+    return tuple((name, it) for name, it in named if name not in TRAINING_ONLY and isinstance(it, PLAIN_VALUES))
 
 
 def _bits(tensor: Tensor) -> Tensor:

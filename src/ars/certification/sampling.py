@@ -79,6 +79,11 @@ def autocast(device: torch.device, precision: Precision) -> AbstractContextManag
     return nullcontext() if precision == "float32" else torch.autocast(device.type, dtype=torch.bfloat16)
 
 
+def current(device: torch.device) -> AbstractContextManager[object]:
+    """Within, this GPU is the one that kernels are launched on."""
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
+
+
 @torch.inference_mode()
 def count_votes(
     model: SmoothedClassifier,
@@ -114,7 +119,13 @@ def count_votes(
     draws = len(images) * blocks * BLOCK
     batch = min(size * BLOCK, draws)
     engine = nullcontext() if precision == "float32" else prepared(model, images, draws=draws, batch=batch)
-    with evaluating(model, *(mechanisms or ())), checks, autocast(images.device, precision), engine:
+    with (
+        current(images.device),
+        evaluating(model, *(mechanisms or ())),
+        checks,
+        autocast(images.device, precision),
+        engine,
+    ):
         while done < len(images) * blocks:
             # of each block: the image's position, and how many blocks of it come before
             group = [divmod(block, blocks) for block in range(done, min(done + size, len(images) * blocks))]
@@ -183,7 +194,7 @@ def _logits(
             for position, generator in zip(positions, generators, strict=True)
         ]
         logits = model.classifier(model.combine(one_batch(blocks)))
-    check_logits(logits)
+    check_logits(logits, BLOCK * len(names))
     return logits
 
 
