@@ -23,3 +23,11 @@ def test_one_of_the_cores_that_the_process_may_use_is_left_to_others(monkeypatch
     monkeypatch.setattr(torch, "set_num_threads", seen.append)
     choose_device("cpu")
     assert seen == [threads]
+
+
+def test_kernels_are_launched_on_the_gpu_that_was_named(monkeypatch):
+    chosen, zeros = [], torch.zeros
+    monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
+    monkeypatch.setattr(torch, "zeros", lambda *size, device: zeros(*size))
+    choose_device("cuda:1")
+    assert chosen == [torch.device("cuda:1")]

@@ -27,6 +27,8 @@ def choose_device(name: str, local_rank: int | None = None) -> torch.device:
         torch.zeros(1, device=device).item()  # "meta" holds no numbers
     except (RuntimeError, AssertionError) as error:
         raise ValueError(f"torch cannot use the device {name!r} here; try --device cpu") from error
+    if device.type == "cuda":
+        torch.cuda.set_device(device)  # where kernels are launched
     if device.type == "cpu":
         leave_a_core()
     return device
