@@ -18,7 +18,7 @@ from ars.certification import shards
 from ars.certification.shards import merge
 from ars.cli import main
 from ars.data.opening import open_benchmark
-from ars.experiments.alone import alone_in
+from ars.experiments.sweeps.alone import alone_in
 
 BASE = """
 data: {passes: 1}

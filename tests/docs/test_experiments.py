@@ -43,8 +43,8 @@ def test_its_measures_are_those_of_the_generated_tables(number, setting):
 
 
 def test_its_estimates_are_those_of_the_plans():
-    from ars.experiments.sweep import read_sweep
-    from ars.experiments.sweep_plan import make_plan
+    from ars.experiments.sweeps.file import read_sweep
+    from ars.experiments.sweeps.plan import make_plan
 
     [rows] = [rows for rows in tables(TEXT) if "estimated" in rows[0]]
     for row in rows:

@@ -35,7 +35,7 @@ def test_the_commands_that_are_shown_parse():
 
 
 def test_the_sweep_file_that_is_shown_can_be_read(tmp_path):
-    from ars.experiments.sweep import read_sweep
+    from ars.experiments.sweeps.file import read_sweep
 
     [text] = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "sweep.md").read_text(encoding="utf-8"), flags=re.DOTALL)
     folder = tmp_path / "sweeps"

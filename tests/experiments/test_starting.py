@@ -9,10 +9,9 @@ from PIL import Image
 
 from ars.data.errors import DataError
 from ars.data.settings import Data
-from ars.experiments.recipe import Classifier, RecipeError, Start, read_recipe
+from ars.experiments.recipe import Classifier, RecipeError, Start, cell_name, read_recipe
 from ars.experiments.run import load_run, train_run
 from ars.experiments.starting import epochs_in_all, start_folder, start_of, starts_of
-from ars.experiments.sweep import cell_name
 from ars.experiments.timing import train_seconds
 from ars.experiments.weights import round_weights
 from ars.training.checkpoint import load_tensors

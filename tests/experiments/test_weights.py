@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 from ars.experiments.certifying import certify_run
 from ars.experiments.fingerprint import fingerprint
 from ars.experiments.run import load_run
-from ars.experiments.sweep_state import is_rounded
+from ars.experiments.sweeps.state import is_rounded
 from ars.experiments.weights import packed_weights, round_weights
 from ars.models import UNet, cifar_resnet
 

@@ -4,8 +4,8 @@ import argparse
 from pathlib import Path
 
 from ars.cli.options import Subparsers, add_command
-from ars.experiments.packing import pack_sweep
-from ars.experiments.sweep import Cell, read_sweep
+from ars.experiments.sweeps.file import Cell, read_sweep
+from ars.experiments.sweeps.packing import pack_sweep
 
 TEACH = """\
 Pack what is worth keeping of the finished cells of a sweep into RESULTS/<name of the sweep>: resolved recipes, training

@@ -14,12 +14,12 @@ from ars.cli.live import duration
 from ars.cli.options import Subparsers, add_command, add_device
 from ars.cli.train import train_with_progress
 from ars.cli.vote import sentence, vote_with_progress
-from ars.experiments.alone import alone_in
-from ars.experiments.budget import Budget
-from ars.experiments.sweep import Cell, Sweep, read_sweep
-from ars.experiments.sweep_plan import Plan, Row, make_plan
-from ars.experiments.sweep_state import cell_settings, what_is_left
-from ars.experiments.sweep_times import Times
+from ars.experiments.sweeps.alone import alone_in
+from ars.experiments.sweeps.budget import Budget
+from ars.experiments.sweeps.file import Cell, Sweep, read_sweep
+from ars.experiments.sweeps.plan import Plan, Row, make_plan
+from ars.experiments.sweeps.state import cell_settings, what_is_left
+from ars.experiments.sweeps.times import Times
 from ars.experiments.world import one_process
 
 TEACH = """\
@@ -125,7 +125,7 @@ def make_cell(cell: Cell, folder: Path, device_name: str, budget: Budget, times:
     """Do what is left of a cell, step by step."""
     left = what_is_left(cell, folder)
     from ars.experiments.device import choose_device
-    from ars.experiments.masks import draw_pipeline_of, save_average_masks
+    from ars.experiments.sweeps.masks import draw_pipeline_of, save_average_masks
     from ars.experiments.weights import round_weights
 
     if left.train:

@@ -9,10 +9,9 @@ from ars.certification.run_folder import CHECKPOINT, MODEL
 from ars.cli.interrupt import stoppable
 from ars.cli.options import Override, Subparsers, add_command, add_device
 from ars.cli.training_view import describe_epoch, training_view
-from ars.experiments.recipe import Recipe, read_recipe, recipe_keys, source_sigma
+from ars.experiments.recipe import Recipe, cell_name, read_recipe, recipe_keys, source_sigma
 from ars.experiments.recipe_help import list_keys
 from ars.experiments.starting import start_of
-from ars.experiments.sweep import cell_name
 from ars.experiments.world import read_team
 
 TEACH = """\

@@ -256,6 +256,16 @@ class Recipe:
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
+def cell_name(method: str, k: int | None, sigma: float, seed: int, label: str = "") -> str:
+    """The name of a cell's folder.
+
+    >>> cell_name("adaptive", 64, 0.5, 0), cell_name("cohen", None, 1.0, 2, "long")
+    ('adaptive-k64-s0.5-seed0', 'cohen-s1-seed2-long')
+    """
+    parts = [method, *([f"k{k}"] if k else []), f"s{sigma:g}", f"seed{seed}", *([label] if label else [])]
+    return "-".join(parts)
+
+
 def source_sigma(recipe: Recipe) -> float | None:
     """The noise that the run of classifier.from_run was trained at; None where no run is named or it has no recipe."""
     source = recipe.classifier.from_run

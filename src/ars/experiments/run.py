@@ -3,7 +3,7 @@
 Training writes recipe.yaml, benchmark.json, environment.json, train.jsonl, checkpoint.safetensors while it lasts,
 timing.json, masks/, tensorboard/, start/ and model.safetensors. Certification adds certify/<name>/ with settings.json,
 environment.json, shard-*.jsonl and stages.npz (ars.experiments.certifying), the vote vote.json and, until it is done,
-vote-begun.json (ars.experiments.voting), a sweep masks.npz and pipeline.svg (ars.experiments.masks).
+vote-begun.json (ars.experiments.voting), a sweep masks.npz and pipeline.svg (ars.experiments.sweeps.masks).
 """
 
 import json

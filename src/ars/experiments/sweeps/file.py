@@ -9,7 +9,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from ars.experiments.recipe import Method, Recipe, RecipeError, in_one_sentence, read_recipe, recipe_keys
+from ars.experiments.recipe import Method, Recipe, RecipeError, cell_name, in_one_sentence, read_recipe, recipe_keys
 
 Weights = Literal["float32", "bf16"]
 NAME, PLAIN = r"[\w.+]+", "letters, digits, _ . and +"
@@ -153,16 +153,6 @@ def read_sweep(path: Path) -> Sweep:
         if count > 1:
             raise SweepError(f"{path}: {count} cells are {name}; give their groups labels")
     return Sweep(path.stem, path, cells, content.rough)
-
-
-def cell_name(method: str, k: int | None, sigma: float, seed: int, label: str = "") -> str:
-    """The name of a cell's folder.
-
-    >>> cell_name("adaptive", 64, 0.5, 0), cell_name("cohen", None, 1.0, 2, "long")
-    ('adaptive-k64-s0.5-seed0', 'cohen-s1-seed2-long')
-    """
-    parts = [method, *([f"k{k}"] if k else []), f"s{sigma:g}", f"seed{seed}", *([label] if label else [])]
-    return "-".join(parts)
 
 
 def _parse(path: Path) -> SweepFile:

@@ -1,6 +1,6 @@
 import pytest
 
-from ars.experiments.budget import Budget
+from ars.experiments.sweeps.budget import Budget
 
 
 def test_work_ends_before_a_piece_that_would_end_too_late():

@@ -14,8 +14,8 @@ from ars.certification.schedule import Schedule
 from ars.certification.shards import merge
 from ars.experiments.beginning import records_folder
 from ars.experiments.starting import epochs_in_all
-from ars.experiments.sweep import Cell, Rough
-from ars.experiments.sweep_state import Left
+from ars.experiments.sweeps.file import Cell, Rough
+from ars.experiments.sweeps.state import Left
 from ars.experiments.tally import read_tally
 from ars.experiments.timing import train_seconds
 

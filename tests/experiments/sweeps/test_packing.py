@@ -14,16 +14,16 @@ import yaml
 from ars.certification.records import Record
 from ars.certification.shards import merge
 from ars.data.settings import Data
-from ars.experiments import masks
-from ars.experiments.masks import save_average_masks
-from ars.experiments.packing import pack_cell, pack_sweep, portable
 from ars.experiments.recipe import Classifier, Recipe
 from ars.experiments.run import load_run
-from ars.experiments.sweep import Sweep
+from ars.experiments.sweeps import masks
+from ars.experiments.sweeps.file import Sweep
+from ars.experiments.sweeps.masks import save_average_masks
+from ars.experiments.sweeps.packing import pack_cell, pack_sweep, portable
 from ars.smoothing import Release
 
-from .conftest import CPU, TINY
-from .test_sweep_plan import cell, voted
+from ..conftest import CPU, TINY
+from .test_plan import cell, voted
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from pathlib import Path
 from ars.certification.run_folder import CHECKPOINT, MODEL
 from ars.experiments.recipe import Recipe
 from ars.experiments.starting import begun_as_start, cell_folder, in_epochs_of, start_folder, starts_of
-from ars.experiments.sweep import Cell, Sweep
-from ars.experiments.sweep_state import Left, epochs_done, what_is_left
-from ars.experiments.sweep_times import Times, recorded_figure, rough_figures
+from ars.experiments.sweeps.file import Cell, Sweep
+from ars.experiments.sweeps.state import Left, epochs_done, what_is_left
+from ars.experiments.sweeps.times import Times, recorded_figure, rough_figures
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from ars.experiments.sweep import SweepError, read_sweep
+from ars.experiments.sweeps.file import SweepError, read_sweep
 from ars.methods.unicr import paper_beta
 
-SWEEPS = Path(__file__).parents[2] / "recipes" / "sweeps"
+SWEEPS = Path(__file__).parents[3] / "recipes" / "sweeps"
 shipped = lru_cache(read_sweep)
 
 
@@ -115,7 +115,7 @@ def test_a_bad_sweep_file_gets_one_sentence(written, text, words):
 
 @pytest.mark.parametrize("path", sorted(SWEEPS.glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_sweep_that_is_shipped_can_be_read_and_has_figures_for_all_its_cells(path):
-    from ars.experiments.sweep_plan import make_plan
+    from ars.experiments.sweeps.plan import make_plan
 
     sweep = shipped(path)
     plan = make_plan(sweep, Path("nowhere"))

@@ -9,7 +9,7 @@ from ars.certification.run_folder import CHECKPOINT, LOG, MAIN, MASKS, MODEL, RE
 from ars.certification.shards import IncompleteError, Layout, merge, read_manifest
 from ars.experiments.beginning import begun_settings, records_folder
 from ars.experiments.recipe import MASKED, CertifySettings, Recipe, RecipeError, read_recipe
-from ars.experiments.sweep import Cell
+from ars.experiments.sweeps.file import Cell
 from ars.experiments.tally import read_tally
 
 

@@ -28,8 +28,8 @@ from ars.certification.shards import SETTINGS, merge
 from ars.certification.writing import write_whole
 from ars.experiments.beginning import records_folder
 from ars.experiments.recipe import MASKED, Recipe, read_recipe
-from ars.experiments.sweep import Cell, Sweep
-from ars.experiments.sweep_plan import make_plan
+from ars.experiments.sweeps.file import Cell, Sweep
+from ars.experiments.sweeps.plan import make_plan
 from ars.experiments.tally import read_tally
 from ars.experiments.timing import train_seconds
 

@@ -10,17 +10,17 @@ from safetensors.numpy import save_file
 
 from ars.certification.records import RecordError
 from ars.data.settings import Data
-from ars.experiments.masks import save_average_masks
-from ars.experiments.recipe import RecipeError, Start
+from ars.experiments.recipe import RecipeError, Start, cell_name
 from ars.experiments.starting import shared_folder, start_of
-from ars.experiments.sweep import Cell, Rough, Sweep, cell_name
-from ars.experiments.sweep_plan import make_plan
-from ars.experiments.sweep_state import Left, what_is_left
-from ars.experiments.sweep_times import Figure, Times, rough_figures
+from ars.experiments.sweeps.file import Cell, Rough, Sweep
+from ars.experiments.sweeps.masks import save_average_masks
+from ars.experiments.sweeps.plan import make_plan
+from ars.experiments.sweeps.state import Left, what_is_left
+from ars.experiments.sweeps.times import Figure, Times, rough_figures
 from ars.experiments.tally import Tally, write_tally
 from ars.experiments.weights import round_weights
 
-from .conftest import CPU, TINY
+from ..conftest import CPU, TINY
 
 
 def cell(**changes):
