@@ -237,7 +237,7 @@ def test_before_the_first_step_one_signal_ends_a_training(tmp_path, capsys, monk
         os.kill(os.getpid(), number)
         time.sleep(60)
 
-    monkeypatch.setattr("ars.experiments.run.build_model", build)
+    monkeypatch.setattr("ars.experiments.training.build_model", build)
     start = time.monotonic()
     assert main(["train", "--out", str(tmp_path / "run"), "--method=sukenik", *TINY, "--device=cpu"]) == 130
     assert time.monotonic() - start < 30

@@ -56,7 +56,9 @@ def test_a_certification_that_is_given_anew_is_kept(here, capsys, monkeypatch, t
     command = ["train", str(here / "plain.yaml"), "--out=run", "--method=cohen", *TINY]
     with monkeypatch.context() as patch:
         if not trained:
-            patch.setattr("ars.experiments.run.save_tensors", lambda *_: (_ for _ in ()).throw(OSError("lost power")))
+            patch.setattr(
+                "ars.experiments.training.save_tensors", lambda *_: (_ for _ in ()).throw(OSError("lost power"))
+            )
         assert main(command) == (0 if trained else 2)
     before = read_recipe(here / "work/run/recipe.yaml")
     capsys.readouterr()

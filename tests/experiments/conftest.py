@@ -5,8 +5,8 @@ import torch
 
 from ars.experiments.certifying import certify_run
 from ars.experiments.recipe import CertifySettings, Classifier, Data, Mask, Recipe
-from ars.experiments.run import train_run
 from ars.experiments.stages import save_stages
+from ars.experiments.training import train_run
 from ars.training.settings import TrainSettings
 
 TINY = Recipe(

@@ -4,7 +4,7 @@ import os
 import signal
 
 from ars.experiments.certifying import certify_run
-from ars.experiments.run import train_run
+from ars.experiments.training import train_run
 
 
 def certify_and_die(call, moment, *arguments, **options):

@@ -11,7 +11,8 @@ from ars.experiments.borrowing import weights_file
 from ars.experiments.certifying import certify_run
 from ars.experiments.given import Around
 from ars.experiments.recipe import Classifier, RecipeError
-from ars.experiments.run import load_run, train_run
+from ars.experiments.run import load_run
+from ars.experiments.training import train_run
 from ars.training.checkpoint import load_tensors, under
 from ars.training.loop import Interrupted
 from ars.training.settings import Optimizer

@@ -6,7 +6,7 @@ import pytest
 
 from ars.experiments.certifying import certify_run
 from ars.experiments.recipe import Method
-from ars.experiments.run import train_run
+from ars.experiments.training import train_run
 from ars.report import write_report
 from ars.report.groups import METHOD_NAMES
 from ars.report.rendering import cells, headers

@@ -10,7 +10,8 @@ from ars.certification.procedure import certify
 from ars.experiments.build import build_benchmark, build_model
 from ars.experiments.certifying import certify_run
 from ars.experiments.fingerprint import fingerprint
-from ars.experiments.run import load_run, train_run
+from ars.experiments.run import load_run
+from ars.experiments.training import train_run
 from ars.report import write_report
 from ars.smoothing import Gaussian, MaskedGaussian
 from ars.theory import ars_radius_linf

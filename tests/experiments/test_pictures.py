@@ -4,7 +4,7 @@ import torch
 from PIL import Image
 
 from ars.experiments.pictures import draw_epoch
-from ars.experiments.run import train_run
+from ars.experiments.training import train_run
 from ars.training.checkpoint import load_tensors
 
 from .conftest import CPU, TINY
@@ -30,7 +30,7 @@ def test_a_picture_shows_the_average_that_is_kept_and_changes_none_of_it(tiny, t
         draw_epoch(folder, model, *others, **options)
         shown.append({name: tensor.clone() for name, tensor in model.state_dict().items()})
 
-    monkeypatch.setattr("ars.experiments.run.draw_epoch", watched)
+    monkeypatch.setattr("ars.experiments.training.draw_epoch", watched)
     for every in (0, 1):
         settings = dataclasses.replace(TINY.train, epochs=2, ema=0.5, pictures_every=every)
         assert train_run(tiny(train=settings), tmp_path / f"every-{every}", device=CPU)

@@ -9,7 +9,8 @@ from ars.data.errors import DataError
 from ars.data.locations import CELEBA, IMAGENET, find
 from ars.experiments.certifying import certify_run
 from ars.experiments.recipe import CertifySettings, read_recipe
-from ars.experiments.run import load_run, train_run
+from ars.experiments.run import load_run
+from ars.experiments.training import train_run
 from ars.training.loop import Interrupted
 
 from .conftest import CPU

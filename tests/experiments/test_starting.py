@@ -10,9 +10,10 @@ from PIL import Image
 from ars.data.errors import DataError
 from ars.data.settings import Data
 from ars.experiments.recipe import Classifier, RecipeError, Start, cell_name, read_recipe
-from ars.experiments.run import load_run, train_run
+from ars.experiments.run import load_run
 from ars.experiments.starting import epochs_in_all, start_folder, start_of, starts_of
 from ars.experiments.timing import train_seconds
+from ars.experiments.training import train_run
 from ars.experiments.weights import round_weights
 from ars.training.checkpoint import load_tensors
 from ars.training.loop import Interrupted
@@ -48,7 +49,7 @@ def rounded(tensor):
 @pytest.mark.parametrize("method", ["adaptive", "cohen", "static_mask"])
 def test_the_classifier_begins_as_its_start_ended(recipe, tmp_path, monkeypatch, method):
     seen, starts = [], []
-    from ars.experiments import run as module
+    from ars.experiments import training as module
 
     class Seen(module.Trainer):
         def __init__(self, model, *arguments, **options):
@@ -172,7 +173,7 @@ def test_a_classifier_that_is_trained_already_needs_no_start(recipe):
 
 @pytest.mark.parametrize("method", ["adaptive", "cohen", "static_mask"])
 def test_a_method_grows_through_the_sizes_on_the_way_with_its_mask(recipe, tmp_path, monkeypatch, method):
-    from ars.experiments import run as module
+    from ars.experiments import training as module
 
     begins, ends, epochs = [], {}, []
 
@@ -312,7 +313,7 @@ def test_a_run_that_goes_on_from_its_checkpoint_needs_no_start(growing, tmp_path
 
 
 def test_a_learned_split_goes_along(growing, tmp_path, monkeypatch):
-    from ars.experiments import run as module
+    from ars.experiments import training as module
 
     begins = []
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ars.experiments.run import train_run
+from ars.experiments.training import train_run
 
 from .conftest import CPU, TINY
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from ars.data.digits import DigitsOnPhotographs
 from ars.experiments.recipe import Classifier, Data, Mask, Recipe
-from ars.experiments.run import train_run
+from ars.experiments.training import train_run
 from ars.methods import adaptive
 from ars.models import Normalize
 from ars.training.checkpoint import save_tensors

@@ -132,9 +132,9 @@ def train_with_progress(
     import torch
 
     from ars.experiments.device import choose_device
-    from ars.experiments.run import train_run
     from ars.experiments.team import open_ranks
     from ars.experiments.tensorboard import scalars
+    from ars.experiments.training import train_run
     from ars.training.loop import Interrupted
     from ars.training.progress import Progress
 

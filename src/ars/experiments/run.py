@@ -1,144 +1,28 @@
 """Run folders: a recipe, its trained model, its records; each step goes on where it was interrupted.
 
-Training writes recipe.yaml, benchmark.json, environment.json, train.jsonl, checkpoint.safetensors while it lasts,
-timing.json, masks/, tensorboard/, start/ and model.safetensors. Certification adds certify/<name>/ with settings.json,
-environment.json, shard-*.jsonl and stages.npz (ars.experiments.certifying), the vote vote.json and, until it is done,
-vote-begun.json (ars.experiments.voting), a sweep masks.npz and pipeline.svg (ars.experiments.sweeps.masks).
+Training (ars.experiments.training) writes recipe.yaml, benchmark.json, environment.json, train.jsonl,
+checkpoint.safetensors while it lasts, timing.json, masks/, tensorboard/, start/ and model.safetensors. Certification
+(ars.experiments.certifying) adds certify/<name>/ with settings.json, environment.json, shard-*.jsonl and stages.npz,
+the vote (ars.experiments.voting) vote.json and, until it is done, vote-begun.json, a sweep masks.npz and pipeline.svg
+(ars.experiments.sweeps.masks).
 """
 
 import json
-from collections.abc import Callable
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 
 import torch
 
-from ars.certification.run_folder import BENCHMARK, CHECKPOINT, MODEL, RECIPE, START
+from ars.certification.run_folder import BENCHMARK, MODEL, RECIPE
 from ars.certification.writing import remove_stale, write_whole
 from ars.data.benchmark import Benchmark
-from ars.experiments.borrowing import load_classifier, pinned, take_start
+from ars.experiments.borrowing import pinned
 from ars.experiments.build import build_benchmark, build_model
-from ars.experiments.device import choose_precision
 from ars.experiments.environment import write_environment
-from ars.experiments.importing import check_fit
-from ars.experiments.pictures import draw_epoch
 from ars.experiments.recipe import Recipe, RecipeError, read_recipe
-from ars.experiments.starting import begun_as_start, start_folder, start_of, starts_of
-from ars.experiments.timing import train_seconds, write_train_seconds
 from ars.methods.adaptive import settled
 from ars.smoothing import SmoothedClassifier
-from ars.training.checkpoint import check_whole, load_model, load_tensors, save_tensors
-from ars.training.freezing import freeze_classifier
-from ars.training.loop import Trainer
-from ars.training.progress import Progress, Standing
-from ars.training.ranks import Ranks
-
-
-def train_run(
-    recipe: Recipe,
-    folder: Path,
-    *,
-    device: torch.device,
-    report: Callable[[Progress], None] = lambda progress: None,
-    report_start: Callable[[Recipe, Progress], None] = lambda start, progress: None,
-    watch: Callable[[Standing], None] = lambda standing: None,
-    stop: Callable[[], bool] = lambda: False,
-    starts: Path | None = None,
-    ranks: Ranks | None = None,
-) -> bool:
-    """Train the recipe into the folder, or go on there; False where that was done already.
-
-    Whatever the recipe asks for in vain is refused before anything is written. A recipe with a start trains it first,
-    into a run folder within this one or, for runs that begin alike, within starts; report_start hears of its epochs.
-    Several processes that train together see the same folder, of which only the first writes.
-    """
-    ranks = ranks or Ranks()
-    ranks.check(recipe.train)
-    recipe = pinned(recipe)
-    if starts == folder.parent and (begun := begun_as_start(recipe, folder)):
-        begun.rename(folder)  # at once and whole
-        write_whole(folder / RECIPE, recipe.to_yaml())
-    _check_folder(folder, recipe)
-    trained = (folder / MODEL).exists()
-    if trained:
-        check_whole(folder / MODEL)
-    ranks.wait()  # until all have looked, none writes
-    if trained:
-        return False
-    benchmark = build_benchmark(recipe, device)
-    model = build_model(recipe, benchmark, device)
-    load_classifier(model, recipe)
-    if recipe.classifier.freeze:
-        freeze_classifier(model)
-    _check_model(recipe, model, benchmark, device)
-    start, start_seconds = start_of(recipe), 0.0
-    if start is not None and not (folder / CHECKPOINT).exists():  # which has all that came of it
-        _check_starts(recipe, folder, device, starts)
-        if ranks.first:
-            _claim(folder, recipe)
-        begun = folder / START if starts is None else start_folder(starts, start)
-        train_run(
-            start,
-            begun,
-            device=device,
-            report=partial(report_start, start),
-            report_start=report_start,
-            watch=watch,
-            stop=stop,
-            starts=starts,
-            ranks=ranks,
-        )
-        take_start(model, begun / MODEL)
-        start_seconds = train_seconds(begun) or 0.0
-    trainer = Trainer(
-        model,
-        benchmark,
-        recipe.train,
-        seed=recipe.seed,
-        precision=choose_precision(recipe.train.precision, device),
-        folder=folder,
-        identity=recipe.identity,
-        norm=recipe.certify.norm,
-        ranks=ranks,
-        spent=start_seconds,
-    )
-    if ranks.first:
-        _claim(folder, recipe)
-        describe(folder, benchmark, device)
-
-    def after_epoch(progress: Progress) -> None:
-        report(progress)
-        if recipe.train.pictures_every and progress.epoch % recipe.train.pictures_every == 0:
-            about = (
-                f"{folder.name}, epoch {progress.epoch} of {progress.epochs}: validation accuracy "
-                f"{progress.validation_accuracy:.1%}, mean squared mask {progress.mean_square_mask:.2f}"
-            )
-            draw_epoch(folder, trainer.evaluated, benchmark, epoch=progress.epoch, heading=about)
-
-    trainer.run(report=after_epoch, watch=watch, stop=stop)
-    if ranks.first:
-        write_train_seconds(folder, trainer.seconds)
-        save_tensors(folder / MODEL, model.state_dict(), {"identity": recipe.identity})
-        (folder / CHECKPOINT).unlink(missing_ok=True)
-        (folder / START / MODEL).unlink(missing_ok=True)
-    ranks.wait()
-    return True
-
-
-def _check_starts(recipe: Recipe, folder: Path, device: torch.device, starts: Path | None) -> None:
-    """Of the starts that are to be trained yet: their images can be had, and the models take them."""
-    for before in starts_of(recipe):
-        folder = folder / START if starts is None else start_folder(starts, before)
-        if (folder / MODEL).exists():
-            return
-        images = build_benchmark(before, device)
-        _check_model(before, build_model(before, images, device), images, device)
-
-
-def _check_model(recipe: Recipe, model: SmoothedClassifier, benchmark: Benchmark, device: torch.device) -> None:
-    name = recipe.classifier.factory or f"the model ({recipe.method})"
-    check_fit(name, model, benchmark, device, split="validation", trains=True)
+from ars.training.checkpoint import load_model, load_tensors
 
 
 def load_run(
@@ -167,7 +51,7 @@ def _with_classifier(recipe: Recipe, classifier: str | None, folder: Path) -> Re
     return replace(recipe, classifier=replace(recipe.classifier, factory=classifier))
 
 
-def _check_folder(folder: Path, recipe: Recipe) -> None:
+def check_folder(folder: Path, recipe: Recipe) -> None:
     """Refuse a folder that holds another recipe or something else."""
     path = folder / RECIPE
     if path.exists():
@@ -176,6 +60,13 @@ def _check_folder(folder: Path, recipe: Recipe) -> None:
     # a killed process may have left a hidden file on its way to recipe.yaml
     elif folder.exists() and (not folder.is_dir() or any(folder.glob("[!.]*"))):
         raise RecipeError(f"{folder} exists and is not a run folder; choose another folder with --out")
+
+
+def claim(folder: Path, recipe: Recipe) -> None:
+    """Write the recipe into a new folder, and clear away what a killed process left half-written."""
+    remove_stale(folder)
+    if not (folder / RECIPE).exists():
+        write_whole(folder / RECIPE, recipe.to_yaml())
 
 
 def keep_certification(folder: Path, recipe: Recipe) -> list[str]:
@@ -194,13 +85,6 @@ def keep_certification(folder: Path, recipe: Recipe) -> list[str]:
         for name in after
         if after[name] != before[name]
     ]
-
-
-def _claim(folder: Path, recipe: Recipe) -> None:
-    """Write the recipe into a new folder, and clear away what a killed process left half-written."""
-    remove_stale(folder)
-    if not (folder / RECIPE).exists():
-        write_whole(folder / RECIPE, recipe.to_yaml())
 
 
 def describe(folder: Path, benchmark: Benchmark, device: torch.device) -> None:
