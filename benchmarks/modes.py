@@ -20,7 +20,7 @@ from pathlib import Path
 import torch
 
 from ars.certification.records import Record
-from ars.experiments.certifying import certify_run
+from ars.experiments.certifying.local_engine import certify_run
 from ars.experiments.device import choose_device
 from ars.experiments.recipe import CertifySettings, read_recipe
 

@@ -16,7 +16,7 @@ import pytest
 from ars.certification.shards import merge
 from ars.cli import main
 from ars.cli.live import describe, duration, live_view
-from ars.experiments.progress import Progress
+from ars.experiments.certifying.progress import Progress
 
 CERTIFY = ["--examples=8", "--shard-size=2", "--n-select=20", "--n-estimate=60", "--precision=float32", "--device=cpu"]
 MODEL = """
@@ -137,7 +137,7 @@ def test_something_is_shown_before_the_first_shard_is_done(run, monkeypatch, cap
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("ars.experiments.certifying.Job.certify_shard", none)
+        patch.setattr("ars.experiments.certifying.job.Job.certify_shard", none)
         assert main(["certify", str(run), *CERTIFY]) == 130
     assert capsys.readouterr().err.startswith(f"{run}: 0 of 8 images, the first shard is under way\n")
     assert main(["certify", str(run), *CERTIFY]) == 0

@@ -134,7 +134,7 @@ def test_a_resized_image_is_what_a_folder_shows(tmp_path):
 @pytest.mark.parametrize(("norm", "told"), [("linf", "5.097/255 in linf"), ("l2", "0.019 in l2")])
 def test_a_radius_is_told_in_the_units_of_its_norm(trained, tmp_path, capsys, monkeypatch, norm, told):
     certificate = replace(CERTIFICATE, norm=norm)
-    monkeypatch.setattr("ars.experiments.certifying.certify_images", lambda *arguments: [certificate])
+    monkeypatch.setattr("ars.experiments.certifying.job.certify_images", lambda *arguments: [certificate])
     image = picture(tmp_path / "x.png")
     command = ["predict", str(trained / "cohen"), str(image), *FEW]
     assert main(command) == 0
@@ -148,7 +148,7 @@ def test_a_radius_is_told_in_the_units_of_its_norm(trained, tmp_path, capsys, mo
 def test_a_radius_of_a_grid_is_told_as_it_was_asked_for(trained, tmp_path, capsys, monkeypatch):
     grid = Schedule("curve", 40, radii=(1 / 255, 2 / 255))
     certificate = replace(CERTIFICATE, schedule=grid, radius=2 / 255, radii={"cohen": 2 / 255}, ended="certified")
-    monkeypatch.setattr("ars.experiments.certifying.certify_images", lambda *arguments: [certificate])
+    monkeypatch.setattr("ars.experiments.certifying.job.certify_images", lambda *arguments: [certificate])
     image = picture(tmp_path / "x.png")
     assert main(["predict", str(trained / "cohen"), str(image), *FEW]) == 0
     assert f"{image}: 1, certified within 2.000/255 in linf (" in capsys.readouterr().out
@@ -156,7 +156,7 @@ def test_a_radius_of_a_grid_is_told_as_it_was_asked_for(trained, tmp_path, capsy
 
 def test_an_abstention_has_no_radius(trained, tmp_path, capsys, monkeypatch):
     certificate = replace(CERTIFICATE, label=None, radius=0.0, radii={"cohen": 0.0})
-    monkeypatch.setattr("ars.experiments.certifying.certify_images", lambda *arguments: [certificate])
+    monkeypatch.setattr("ars.experiments.certifying.job.certify_images", lambda *arguments: [certificate])
     image = picture(tmp_path / "x.png")
     assert main(["predict", str(trained / "cohen"), str(image), *FEW]) == 0
     assert capsys.readouterr().out == f"{image}: abstains (30 votes for 1, 10 votes for 0)\n"

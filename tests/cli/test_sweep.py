@@ -91,7 +91,7 @@ def test_kills_at_any_write_change_nothing(written, undisturbed, tmp_path, monke
     import killed_sweep
 
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["ars.experiments.certifying", "sklearn.datasets"])
+    context.set_forkserver_preload(["ars.experiments.certifying.local_engine", "sklearn.datasets"])
     arguments = ["sweep", str(written), "--out", str(tmp_path), "--device", "cpu"]
     codes = []
     for moment in count(4, step):
@@ -196,7 +196,7 @@ groups:
 def test_the_next_attempt_goes_on_where_a_cell_failed(written, undisturbed, tmp_path, capsys, monkeypatch):
     arguments = ["sweep", str(written), "--out", str(tmp_path), "--device", "cpu"]
     with monkeypatch.context() as broken:
-        broken.setattr("ars.experiments.certifying.write_shard", fail_at(2, shards.write_shard))
+        broken.setattr("ars.experiments.certifying.job.write_shard", fail_at(2, shards.write_shard))
         assert main(arguments) == 1
     output = capsys.readouterr()
     assert "RuntimeError: no room on the device" in output.err

@@ -3,7 +3,7 @@ import dataclasses
 import pytest
 import torch
 
-from ars.experiments.certifying import certify_run
+from ars.experiments.certifying.local_engine import certify_run
 from ars.experiments.recipe import CertifySettings, Classifier, Data, Mask, Recipe
 from ars.experiments.stages import save_stages
 from ars.experiments.training import train_run

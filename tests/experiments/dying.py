@@ -3,7 +3,7 @@
 import os
 import signal
 
-from ars.experiments.certifying import certify_run
+from ars.experiments.certifying.local_engine import certify_run
 from ars.experiments.training import train_run
 
 

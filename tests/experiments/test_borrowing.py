@@ -8,8 +8,8 @@ import torch
 from safetensors.torch import save_file
 
 from ars.experiments.borrowing import weights_file
-from ars.experiments.certifying import certify_run
-from ars.experiments.given import Around
+from ars.experiments.certifying.given import Around
+from ars.experiments.certifying.local_engine import certify_run
 from ars.experiments.recipe import Classifier, RecipeError
 from ars.experiments.run import load_run
 from ars.experiments.training import train_run

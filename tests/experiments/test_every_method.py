@@ -4,7 +4,7 @@ from typing import get_args
 
 import pytest
 
-from ars.experiments.certifying import certify_run
+from ars.experiments.certifying.local_engine import certify_run
 from ars.experiments.recipe import Method
 from ars.experiments.training import train_run
 from ars.report import write_report

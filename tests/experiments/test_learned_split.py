@@ -8,7 +8,7 @@ import torch
 
 from ars.certification.procedure import certify
 from ars.experiments.build import build_benchmark, build_model
-from ars.experiments.certifying import certify_run
+from ars.experiments.certifying.local_engine import certify_run
 from ars.experiments.fingerprint import fingerprint
 from ars.experiments.run import load_run
 from ars.experiments.training import train_run

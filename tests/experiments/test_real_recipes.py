@@ -7,7 +7,7 @@ import pytest
 from ars.certification.shards import merge
 from ars.data.errors import DataError
 from ars.data.locations import CELEBA, IMAGENET, find
-from ars.experiments.certifying import certify_run
+from ars.experiments.certifying.local_engine import certify_run
 from ars.experiments.recipe import CertifySettings, read_recipe
 from ars.experiments.run import load_run
 from ars.experiments.training import train_run

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from ars.experiments.certifying import certify_run
+from ars.experiments.certifying.local_engine import certify_run
 from ars.experiments.recipe import RecipeError
 from ars.experiments.run import load_run
 from ars.experiments.stages import save_stages

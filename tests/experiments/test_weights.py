@@ -6,7 +6,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from ars.experiments.certifying import certify_run
+from ars.experiments.certifying.local_engine import certify_run
 from ars.experiments.fingerprint import fingerprint
 from ars.experiments.run import load_run
 from ars.experiments.sweeps.state import is_rounded

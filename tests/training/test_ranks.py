@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from ars.experiments.certifying import certify_run
+from ars.experiments.certifying.local_engine import certify_run
 from ars.experiments.recipe import CertifySettings
 from ars.smoothing.mechanism import Rows
 from ars.training.checkpoint import load_tensors

@@ -24,13 +24,13 @@ from ars.cli.options import (
     settings_of,
 )
 from ars.data.settings import Data
-from ars.experiments.beginning import records_folder
+from ars.experiments.certifying.beginning import records_folder
 from ars.experiments.recipe import CertifySettings
 from ars.experiments.recipe_help import meanings
 from ars.experiments.world import World, read_world
 
 if TYPE_CHECKING:
-    from ars.experiments.given import Source
+    from ars.experiments.certifying.given import Source
 
 TEACH = """\
 Certify test images of a run. With probability at least 1 - alpha over the draws, each label that is given is not
@@ -131,7 +131,7 @@ def certify_with_progress(
     if engine == "ray" and memory is not None:
         raise ValueError("--memory is for --engine local: Ray starts workers of its own")
     from ars.certification.memory import limit_memory
-    from ars.experiments.certifying import certify_run
+    from ars.experiments.certifying.local_engine import certify_run
     from ars.experiments.device import choose_device
     from ars.experiments.stages import save_stages
 
@@ -142,7 +142,7 @@ def certify_with_progress(
     view = live_view(title, norm=settings.norm, shown=world.rank == 0)
     with stoppable(NOTICE if world.rank == 0 else "") as stop, view as show:
         if engine == "ray":
-            from ars.experiments.ray_engine import certify_with_ray
+            from ars.experiments.certifying.ray_engine import certify_with_ray
 
             certify_with_ray(
                 folder, settings, device_name=device_name, name=name, shard_size=shard_size, given=given,
@@ -168,7 +168,7 @@ def _what(options: argparse.Namespace) -> "tuple[Path, Source | None]":
             raise ValueError("say what to certify: a run folder, or --model PACKAGE:NAME --data KIND --out RUN")
         if options.classifier is None:
             return options.folder, None
-        from ars.experiments.given import Around
+        from ars.experiments.certifying.given import Around
 
         return options.folder, Around(options.folder, options.classifier)
     if options.classifier is not None:
@@ -181,7 +181,7 @@ def _what(options: argparse.Namespace) -> "tuple[Path, Source | None]":
         raise ValueError("--model needs a benchmark and a place for the records: --data KIND[:ROOT] --out RUN")
     if options.out.exists() and not options.out.is_dir():
         raise ValueError(f"{options.out} is a file; choose a folder with --out")
-    from ars.experiments.given import Given
+    from ars.experiments.certifying.given import Given
 
     data = (*data_overrides(options.data), *(options.overrides or ()))
     return options.out, Given(options.model, data, options.sigma)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ars.experiments.progress import Progress
+from ars.experiments.certifying.progress import Progress
 from ars.report.measures import show_radius, unit_name
 from ars.theory import Norm
 

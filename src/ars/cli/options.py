@@ -15,7 +15,7 @@ from ars.certification.bounds import BOUNDS
 from ars.certification.run_folder import MAIN, RECIPE
 from ars.certification.schedule import MODES
 from ars.data.settings import KEYS
-from ars.experiments.beginning import begun_settings
+from ars.experiments.certifying.beginning import begun_settings
 from ars.experiments.recipe import CertifySettings, read_recipe
 from ars.theory import NORMS
 

@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
     from ars.certification.memory import limit_memory
     from ars.data.crops import read_fitted
     from ars.data.images import read_image
-    from ars.experiments.certifying import certify_images
+    from ars.experiments.certifying.job import certify_images
     from ars.experiments.device import choose_device, choose_precision
     from ars.experiments.run import load_run
     from ars.experiments.stages import average_masks, save_masks

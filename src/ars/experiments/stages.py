@@ -13,8 +13,8 @@ from ars.certification.run_folder import STAGES
 from ars.certification.shards import Layout
 from ars.certification.writing import whole
 from ars.data.images import write_picture
-from ars.experiments.beginning import records_folder
-from ars.experiments.given import Source
+from ars.experiments.certifying.beginning import records_folder
+from ars.experiments.certifying.given import Source
 from ars.experiments.recipe import CertifySettings
 from ars.experiments.run import load_run
 from ars.experiments.taking_apart import take_apart

@@ -26,7 +26,7 @@ from ars.certification.run_folder import (
 )
 from ars.certification.shards import SETTINGS, merge
 from ars.certification.writing import write_whole
-from ars.experiments.beginning import records_folder
+from ars.experiments.certifying.beginning import records_folder
 from ars.experiments.recipe import MASKED, Recipe, read_recipe
 from ars.experiments.sweeps.file import Cell, Sweep
 from ars.experiments.sweeps.plan import make_plan

@@ -12,7 +12,7 @@ from typing import Literal
 from ars.certification.run_folder import MAIN
 from ars.certification.schedule import Schedule
 from ars.certification.shards import merge
-from ars.experiments.beginning import records_folder
+from ars.experiments.certifying.beginning import records_folder
 from ars.experiments.starting import epochs_in_all
 from ars.experiments.sweeps.file import Cell, Rough
 from ars.experiments.sweeps.state import Left

@@ -1,7 +1,7 @@
-"""Certifying the test images of a run, shard by shard."""
+"""One certification, checked before anything is drawn, and each of its shards."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
@@ -16,17 +16,14 @@ from ars.certification.records import Record
 from ars.certification.run_folder import ENVIRONMENT, MAIN
 from ars.certification.sampling import Precision
 from ars.certification.shards import Layout, begin, read_manifest, read_shard, write_shard
-from ars.certification.writing import remove_stale
 from ars.data.benchmark import Benchmark
-from ars.experiments.beginning import make_manifest, records_folder
+from ars.experiments.certifying.beginning import make_manifest, records_folder
+from ars.experiments.certifying.given import Source
 from ars.experiments.device import choose_precision
 from ars.experiments.environment import write_environment
 from ars.experiments.fingerprint import fingerprint
-from ars.experiments.given import Source
-from ars.experiments.progress import Progress
 from ars.experiments.recipe import CertifySettings
 from ars.experiments.run import load_run
-from ars.experiments.world import World
 from ars.smoothing import SmoothedClassifier
 
 SAMPLED = 16
@@ -109,40 +106,6 @@ def prepare(
     if not (records / ENVIRONMENT).exists():  # of the machine that began
         write_environment(records, device)
     return Job(records, wanted.layout, settings, benchmark, model, device)
-
-
-def certify_run(
-    folder: Path,
-    settings: CertifySettings,
-    *,
-    device: torch.device,
-    name: str = MAIN,
-    shard_size: int | None = None,
-    given: Source | None = None,
-    world: World = World(),  # noqa: B008 (frozen)
-    report: Callable[[Progress], None] = lambda progress: None,
-    stop: Callable[[], bool] = lambda: False,
-) -> Sequence[Record]:
-    """Certify this rank's shards that are not there yet; each is on disk as a whole before the next begins.
-
-    Which images a shard holds and which noise they see depend on neither the world nor on what is done already.
-    """
-    job = prepare(folder, settings, device=device, name=name, shard_size=shard_size, given=given)
-    remove_stale(job.folder)
-    shards = {number: read_shard(job.folder, job.layout, number) for number in world.share(job.layout.shards)}
-    left = {number: len(job.missing(number, have)) for number, have in shards.items()}
-    records = [record for have in shards.values() for record in have]
-    at, began = Progress(total=len(records) + sum(left.values())).found(records), time.perf_counter()
-    if at.done < at.total:
-        report(at)
-    for number in (number for number, count in left.items() if count):
-        if stop():
-            raise KeyboardInterrupt
-        fresh = job.certify_shard(number)
-        records += fresh
-        at = at.made(fresh, seconds=time.perf_counter() - began)
-        report(at)
-    return records
 
 
 def sample(total: int) -> list[int]:

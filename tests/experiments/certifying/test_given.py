@@ -5,13 +5,13 @@ import torch
 import yaml
 
 from ars.certification.shards import merge
-from ars.experiments.certifying import certify_run
-from ars.experiments.given import Given, import_model
+from ars.experiments.certifying.given import Given, import_model
+from ars.experiments.certifying.local_engine import certify_run
 from ars.experiments.recipe import CertifySettings, RecipeError
 from ars.smoothing import SmoothedClassifier
 from ars.theory import total_noise
 
-from .conftest import CPU
+from ..conftest import CPU
 
 MODELS = """
 import torch

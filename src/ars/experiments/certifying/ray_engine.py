@@ -11,10 +11,10 @@ from typing import Any
 from ars.certification.records import Record
 from ars.certification.run_folder import MAIN
 from ars.certification.shards import read_shard
-from ars.experiments.certifying import Job, prepare
+from ars.experiments.certifying.given import Source
+from ars.experiments.certifying.job import Job, prepare
+from ars.experiments.certifying.progress import Progress
 from ars.experiments.device import choose_device
-from ars.experiments.given import Source
-from ars.experiments.progress import Progress
 from ars.experiments.recipe import CertifySettings
 
 RETRIES = 3

@@ -5,12 +5,12 @@ import sys
 import pytest
 
 from ars.certification.shards import merge
-from ars.experiments.certifying import certify_run
-from ars.experiments.given import Given
-from ars.experiments.ray_engine import RayError, certify_with_ray
+from ars.experiments.certifying.given import Given
+from ars.experiments.certifying.local_engine import certify_run
+from ars.experiments.certifying.ray_engine import RayError, certify_with_ray
 from ars.experiments.recipe import CertifySettings
 
-from .conftest import CPU
+from ..conftest import CPU
 
 SETTINGS = CertifySettings(examples=12, n_select=20, n_estimate=60, precision="float32")
 # dies once, in the middle of a shard, and never in the driver

@@ -17,11 +17,11 @@ import torch
 from ars.certification.records import RecordError
 from ars.certification.shards import IncompleteError, merge
 from ars.certification.writing import WriteError
-from ars.experiments.beginning import begun_settings, records_folder
-from ars.experiments.certifying import certify_run
+from ars.experiments.certifying.beginning import begun_settings, records_folder
+from ars.experiments.certifying.local_engine import certify_run
 from ars.experiments.world import World
 
-from .conftest import CPU, TINY
+from ..conftest import CPU, TINY
 
 SETTINGS = dataclasses.replace(TINY.certify, examples=24, n_estimate=100)
 SIZE = 3  # 8 shards
@@ -52,7 +52,7 @@ def undisturbed(trained, tmp_path_factory):
 def processes():
     """Processes that start at once: torch is loaded in the server that they are forked from."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["ars.experiments.certifying"])
+    context.set_forkserver_preload(["ars.experiments.certifying.local_engine"])
     return context
 
 
@@ -191,7 +191,7 @@ def test_kills_at_random_moments_change_no_record(run, processes, tmp_path, time
 def test_a_kill_at_the_worst_moment_of_a_write_loses_at_most_that_shard(
     run, processes, undisturbed, monkeypatch, call, moment, shards
 ):
-    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1]))
     import dying
 
     process = processes.Process(
@@ -236,7 +236,7 @@ def test_ranks_that_begin_at_the_same_time_do_not_meet(run, processes, undisturb
 
 
 def test_a_rank_that_died_takes_up_its_own_shards(run, processes, undisturbed, monkeypatch):
-    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1]))
     import dying
 
     def start(rank, target=certify_run, arguments=()):
@@ -308,9 +308,9 @@ def test_the_gpu_is_that_of_the_local_rank(monkeypatch):
 
 def test_what_another_process_wrote_meanwhile_stays(run, undisturbed, monkeypatch):
     """One asked for two images of the first shard, another for all while the first was drawing."""
-    from ars.experiments import certifying
+    from ars.experiments.certifying import job
 
-    real, calls = certifying.certify_images, []
+    real, calls = job.certify_images, []
 
     def slowly(*arguments):
         certificates = real(*arguments)
@@ -319,7 +319,7 @@ def test_what_another_process_wrote_meanwhile_stays(run, undisturbed, monkeypatc
             certify(run)
         return certificates
 
-    monkeypatch.setattr(certifying, "certify_images", slowly)
+    monkeypatch.setattr(job, "certify_images", slowly)
     certify(run, dataclasses.replace(SETTINGS, examples=2))
     assert content(run) == undisturbed
 

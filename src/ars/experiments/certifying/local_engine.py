@@ -1,0 +1,51 @@
+"""Certification by this process, or by several that never talk to each other: each has its share of the shards."""
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+
+from ars.certification.records import Record
+from ars.certification.run_folder import MAIN
+from ars.certification.shards import read_shard
+from ars.certification.writing import remove_stale
+from ars.experiments.certifying.given import Source
+from ars.experiments.certifying.job import prepare
+from ars.experiments.certifying.progress import Progress
+from ars.experiments.recipe import CertifySettings
+from ars.experiments.world import World
+
+
+def certify_run(
+    folder: Path,
+    settings: CertifySettings,
+    *,
+    device: torch.device,
+    name: str = MAIN,
+    shard_size: int | None = None,
+    given: Source | None = None,
+    world: World = World(),  # noqa: B008 (frozen)
+    report: Callable[[Progress], None] = lambda progress: None,
+    stop: Callable[[], bool] = lambda: False,
+) -> Sequence[Record]:
+    """Certify this rank's shards that are not there yet; each is on disk as a whole before the next begins.
+
+    Which images a shard holds and which noise they see depend on neither the world nor on what is done already.
+    """
+    job = prepare(folder, settings, device=device, name=name, shard_size=shard_size, given=given)
+    remove_stale(job.folder)
+    shards = {number: read_shard(job.folder, job.layout, number) for number in world.share(job.layout.shards)}
+    left = {number: len(job.missing(number, have)) for number, have in shards.items()}
+    records = [record for have in shards.values() for record in have]
+    at, began = Progress(total=len(records) + sum(left.values())).found(records), time.perf_counter()
+    if at.done < at.total:
+        report(at)
+    for number in (number for number, count in left.items() if count):
+        if stop():
+            raise KeyboardInterrupt
+        fresh = job.certify_shard(number)
+        records += fresh
+        at = at.made(fresh, seconds=time.perf_counter() - began)
+        report(at)
+    return records
