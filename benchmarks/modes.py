@@ -21,6 +21,7 @@ import torch
 
 from ars.certification.records import Record
 from ars.experiments.certifying.local_engine import certify_run
+from ars.experiments.certifying.request import Request
 from ars.experiments.device import choose_device
 from ars.experiments.recipe import CertifySettings, read_recipe
 
@@ -70,7 +71,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(shutil.copytree(options.run, Path(folder) / "run", ignore=shutil.ignore_patterns("certify")))
         for number, (name, settings) in enumerate(modes(usual).items()):
-            records = certify_run(copy, settings, device=device, name=str(number), shard_size=options.examples)
+            records = certify_run(Request(copy, settings, name=str(number), shard_size=options.examples), device=device)
             results[name] = summary(records)
             print(name, {key: round(value, 4) for key, value in results[name].items()}, flush=True)
     machine = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()

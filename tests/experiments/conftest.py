@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from ars.experiments.certifying.local_engine import certify_run
+from ars.experiments.certifying.request import Request
 from ars.experiments.recipe import CertifySettings, Classifier, Data, Mask, Recipe
 from ars.experiments.stages import save_stages
 from ars.experiments.training import train_run
@@ -24,8 +25,8 @@ def trained(tmp_path_factory):
     """A tiny run that was trained and certified, for reading only."""
     folder = tmp_path_factory.mktemp("runs") / "tiny"
     assert train_run(TINY, folder, device=CPU)
-    certify_run(folder, TINY.certify, device=CPU)
-    save_stages(folder, TINY.certify, device=CPU, name="test", images=3)
+    certify_run(Request(folder, TINY.certify), device=CPU)
+    save_stages(Request(folder, TINY.certify, name="test"), device=CPU, images=3)
     return folder
 
 

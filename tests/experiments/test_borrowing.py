@@ -10,6 +10,7 @@ from safetensors.torch import save_file
 from ars.experiments.borrowing import weights_file
 from ars.experiments.certifying.given import Around
 from ars.experiments.certifying.local_engine import certify_run
+from ars.experiments.certifying.request import Request
 from ars.experiments.recipe import Classifier, RecipeError
 from ars.experiments.run import load_run
 from ars.experiments.training import train_run
@@ -90,7 +91,7 @@ def test_a_mask_is_trained_around_the_frozen_classifier_of_a_run_and_the_new_run
     assert before.keys() == after.keys()
     assert all(torch.equal(before[name], after[name]) for name in before)
     shutil.rmtree(copy)
-    certify_run(folder, dataclasses.replace(TINY.certify, examples=2), device=CPU)
+    certify_run(Request(folder, dataclasses.replace(TINY.certify, examples=2)), device=CPU)
     assert load_run(folder, CPU)[0].classifier.sha256 is not None
 
 
@@ -161,7 +162,7 @@ def test_a_classifier_of_ones_own_is_frozen_with_its_weights_and_named_again_to_
     _, _, model = load_run(tmp_path / "run", CPU, classifier="my_own:make")
     assert all(torch.equal(model.classifier.state_dict()[name], tensor) for name, tensor in own.items())
     few = dataclasses.replace(TINY.certify, examples=2)
-    certify_run(tmp_path / "run", few, device=CPU, given=Around(tmp_path / "run", "my_own:make"))
+    certify_run(Request(tmp_path / "run", few, given=Around(tmp_path / "run", "my_own:make")), device=CPU)
 
 
 def test_a_run_with_a_classifier_of_ours_takes_no_other(source):

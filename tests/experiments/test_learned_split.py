@@ -9,6 +9,7 @@ import torch
 from ars.certification.procedure import certify
 from ars.experiments.build import build_benchmark, build_model
 from ars.experiments.certifying.local_engine import certify_run
+from ars.experiments.certifying.request import Request
 from ars.experiments.fingerprint import fingerprint
 from ars.experiments.run import load_run
 from ars.experiments.training import train_run
@@ -27,7 +28,7 @@ def learned(tmp_path_factory):
     for seed in (0, 1):
         folder = tmp_path_factory.mktemp("learned") / f"seed-{seed}"
         assert train_run(dataclasses.replace(TINY, share="learned", seed=seed), folder, device=CPU)
-        certify_run(folder, TINY.certify, device=CPU)
+        certify_run(Request(folder, TINY.certify), device=CPU)
         folders.append(folder)
     return folders
 
@@ -96,7 +97,7 @@ def test_seeds_with_splits_of_their_own_are_reported_together(learned, tmp_path)
 
 def test_stopping_early_works_with_a_learned_split(learned):
     settings = dataclasses.replace(TINY.certify, mode="radius", n_estimate=2000, tolerance=0.3)
-    records = certify_run(learned[0], settings, device=CPU, name="radius")
+    records = certify_run(Request(learned[0], settings, name="radius"), device=CPU)
     assert len(records) == 6
     made = [record.certificate for record in records]
     assert min(it.n_estimate for it in made) < 2000

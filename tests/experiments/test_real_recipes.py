@@ -8,6 +8,7 @@ from ars.certification.shards import merge
 from ars.data.errors import DataError
 from ars.data.locations import CELEBA, IMAGENET, find
 from ars.experiments.certifying.local_engine import certify_run
+from ars.experiments.certifying.request import Request
 from ars.experiments.recipe import CertifySettings, read_recipe
 from ars.experiments.run import load_run
 from ars.experiments.training import train_run
@@ -52,6 +53,6 @@ def test_a_recipe_at_full_size_trains_goes_on_and_certifies(name, source, tmp_pa
         train_run(recipe, tmp_path / "run", device=CPU, stop=stop)
     assert train_run(recipe, tmp_path / "run", device=CPU, watch=standings.append)
     assert (standings[0].step, standings[-1].step, standings[-1].steps) == (11, 20, 20)  # ten were done before
-    certify_run(tmp_path / "run", FEW, device=CPU)
+    certify_run(Request(tmp_path / "run", FEW), device=CPU)
     assert len(merge(tmp_path / "run" / "certify" / "test").records) == 2
     assert load_run(tmp_path / "run", CPU)[0].train.epochs == recipe.train.epochs

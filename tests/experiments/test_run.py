@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from ars.experiments.certifying.local_engine import certify_run
+from ars.experiments.certifying.request import Request
 from ars.experiments.recipe import RecipeError
 from ars.experiments.run import load_run
 from ars.experiments.stages import save_stages
@@ -55,9 +56,9 @@ def test_weights_of_another_recipe_are_refused(trained, tiny, tmp_path):
 
 def test_more_examples_than_there_are_is_refused_before_anything_is_drawn(trained):
     with pytest.raises(ValueError, match="so 1000 are too many; take --examples"):
-        certify_run(trained, dataclasses.replace(TINY.certify, examples=1000), device=CPU, name="x")
+        certify_run(Request(trained, dataclasses.replace(TINY.certify, examples=1000), name="x"), device=CPU)
     with pytest.raises(ValueError, match="n_estimate=3 cannot certify anything"):
-        certify_run(trained, dataclasses.replace(TINY.certify, n_estimate=3), device=CPU, name="x")
+        certify_run(Request(trained, dataclasses.replace(TINY.certify, n_estimate=3), name="x"), device=CPU)
     assert not (trained / "certify" / "x").exists()
 
 
@@ -79,6 +80,6 @@ def test_more_stages_than_images_are_cut_to_the_subset(trained, tmp_path):
 
     copy = tmp_path / "copy"
     shutil.copytree(trained, copy)
-    save_stages(copy, TINY.certify, device=CPU, name="test", images=100)
+    save_stages(Request(copy, TINY.certify, name="test"), device=CPU, images=100)
     with np.load(copy / "certify" / "test" / "stages.npz") as stages:
         assert len(stages["index"]) == 6

@@ -7,6 +7,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from ars.experiments.certifying.local_engine import certify_run
+from ars.experiments.certifying.request import Request
 from ars.experiments.fingerprint import fingerprint
 from ars.experiments.run import load_run
 from ars.experiments.sweeps.state import is_rounded
@@ -37,7 +38,7 @@ def test_a_packed_model_is_the_certified_one(run, tmp_path):
         else:
             assert torch.equal(after[name], tensor)  # num_batches_tracked
     assert any(not torch.equal(after[name], before[name]) for name in before)
-    certified = certify_run(run, TINY.certify, device=CPU)
+    certified = certify_run(Request(run, TINY.certify), device=CPU)
 
     packed = tmp_path / "packed"
     packed.mkdir()
@@ -45,7 +46,7 @@ def test_a_packed_model_is_the_certified_one(run, tmp_path):
     (packed / "model.safetensors").write_bytes(packed_weights(run / "model.safetensors"))
     assert load_file(packed / "model.safetensors")["classifier.1.0.weight"].dtype == torch.bfloat16
     assert fingerprint(load_run(packed, CPU)[2]) == fingerprint(load_run(run, CPU)[2])
-    again = certify_run(packed, TINY.certify, device=CPU)
+    again = certify_run(Request(packed, TINY.certify), device=CPU)
     assert [record.certificate for record in again] == [record.certificate for record in certified]
 
 

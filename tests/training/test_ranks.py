@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from ars.experiments.certifying.local_engine import certify_run
+from ars.experiments.certifying.request import Request
 from ars.experiments.recipe import CertifySettings
 from ars.smoothing.mechanism import Rows
 from ars.training.checkpoint import load_tensors
@@ -177,7 +178,7 @@ def test_the_model_of_two_ranks_certifies_in_one_process_as_it_is(two):
     assert not [name for name in load_tensors(run / "model.safetensors")[0] if name.startswith("module.")]
     assert not (run / "checkpoint.safetensors").exists()
     settings = CertifySettings(examples=2, n_select=10, n_estimate=40, precision="float32")
-    certify_run(run, settings, device=CPU)
+    certify_run(Request(run, settings), device=CPU)
     assert len((run / "certify" / "test" / "shard-00000.jsonl").read_text().splitlines()) == 2
 
 

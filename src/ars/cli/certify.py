@@ -25,7 +25,7 @@ from ars.cli.options import (
 )
 from ars.data.settings import Data
 from ars.experiments.certifying.beginning import records_folder
-from ars.experiments.recipe import CertifySettings
+from ars.experiments.certifying.request import Request
 from ars.experiments.recipe_help import meanings
 from ars.experiments.world import World, read_world
 
@@ -91,17 +91,9 @@ def run(options: argparse.Namespace) -> int:
     folder, given = _what(options)
     world = read_world()
     settings = override(settings_of(folder, options.name, trained=options.model is None), options)
+    request = Request(folder, settings, name=options.name, shard_size=options.shard_size, given=given)
     certify_with_progress(
-        folder,
-        settings,
-        options.device,
-        name=options.name,
-        stages=options.stages,
-        shard_size=options.shard_size,
-        given=given,
-        world=world,
-        engine=options.engine,
-        memory=options.memory,
+        request, options.device, stages=options.stages, world=world, engine=options.engine, memory=options.memory
     )
     if world.rank == 0:
         _summarise(folder, options.name, as_json=options.json)
@@ -109,14 +101,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def certify_with_progress(
-    folder: Path,
-    settings: CertifySettings,
+    request: Request,
     device_name: str,
     *,
-    name: str = MAIN,
     stages: int = 0,
-    shard_size: int | None = None,
-    given: "Source | None" = None,
     world: World = World(),  # noqa: B008 (frozen)
     engine: str = "local",
     memory: float | None = None,
@@ -138,23 +126,17 @@ def certify_with_progress(
     device = choose_device(device_name, world.local)
     if memory is not None:
         limit_memory(device, memory)
-    title = str(folder) if world.size == 1 else f"{folder} ({world.name})"
-    view = live_view(title, norm=settings.norm, shown=world.rank == 0)
+    title = str(request.folder) if world.size == 1 else f"{request.folder} ({world.name})"
+    view = live_view(title, norm=request.settings.norm, shown=world.rank == 0)
     with stoppable(NOTICE if world.rank == 0 else "") as stop, view as show:
         if engine == "ray":
             from ars.experiments.certifying.ray_engine import certify_with_ray
 
-            certify_with_ray(
-                folder, settings, device_name=device_name, name=name, shard_size=shard_size, given=given,
-                report=show, stop=stop,
-            )  # fmt: skip
+            certify_with_ray(request, device_name=device_name, report=show, stop=stop)
         else:
-            certify_run(
-                folder, settings, device=device, name=name, shard_size=shard_size, given=given, world=world,
-                report=show, stop=lambda: stop() or enough(),
-            )  # fmt: skip
+            certify_run(request, device=device, world=world, report=show, stop=lambda: stop() or enough())
     if stages and world.rank == 0:
-        save_stages(folder, settings, device=device, name=name, images=stages, given=given)
+        save_stages(request, device=device, images=stages)
 
 
 def _what(options: argparse.Namespace) -> "tuple[Path, Source | None]":

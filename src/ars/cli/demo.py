@@ -9,6 +9,7 @@ from ars.certification.run_folder import MAIN
 from ars.cli.certify import certify_with_progress
 from ars.cli.options import Subparsers, add_command, add_device
 from ars.cli.train import train_with_progress
+from ars.experiments.certifying.request import Request
 from ars.experiments.recipe import Method, Recipe
 
 TEACH = """\
@@ -60,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
         recipe = demo_recipe(method, sigma=options.sigma, seed=options.seed)
         folder = options.out / method
         train_with_progress(recipe, folder, options.device)
-        certify_with_progress(folder, recipe.certify, options.device, stages=STAGES)
+        certify_with_progress(Request(folder, recipe.certify), options.device, stages=STAGES)
         folders.append(folder)
     write_report(folders, options.out / "report")
     print_table(folders, name=MAIN, as_json=False)

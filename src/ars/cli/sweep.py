@@ -5,7 +5,7 @@ import sys
 import traceback
 from pathlib import Path
 
-from ars.certification.run_folder import MAIN, MODEL
+from ars.certification.run_folder import MODEL
 from ars.certification.shards import SHARD_SIZE
 from ars.cli.certify import certify_with_progress
 from ars.cli.errors import told
@@ -14,6 +14,7 @@ from ars.cli.live import duration
 from ars.cli.options import Subparsers, add_command, add_device
 from ars.cli.train import train_with_progress
 from ars.cli.vote import sentence, vote_with_progress
+from ars.experiments.certifying.request import Request
 from ars.experiments.sweeps.alone import alone_in
 from ars.experiments.sweeps.budget import Budget
 from ars.experiments.sweeps.file import Cell, Sweep, read_sweep
@@ -133,13 +134,14 @@ def make_cell(cell: Cell, folder: Path, device_name: str, budget: Budget, times:
     if left.rounding:
         round_weights(folder / MODEL)
     settings = cell_settings(cell, folder)
+    request = Request(folder, settings)
     if left.images:
         shard = SHARD_SIZE * (times.of(cell, "image") or 0.0)
-        certify_with_progress(folder, settings, device_name, enough=budget.watch(shard))
+        certify_with_progress(request, device_name, enough=budget.watch(shard))
     if left.vote:
         enough = budget.watch()
         print(sentence(vote_with_progress(folder, settings, device_name, draws=cell.vote, enough=enough)), flush=True)
     if left.masks:
         device = choose_device(device_name)
-        draw_pipeline_of(folder, settings, name=MAIN, device=device)
+        draw_pipeline_of(request, device=device)
         save_average_masks(folder, settings, device=device)

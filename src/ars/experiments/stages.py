@@ -13,31 +13,21 @@ from ars.certification.run_folder import STAGES
 from ars.certification.shards import Layout
 from ars.certification.writing import whole
 from ars.data.images import write_picture
-from ars.experiments.certifying.beginning import records_folder
-from ars.experiments.certifying.given import Source
-from ars.experiments.recipe import CertifySettings
-from ars.experiments.run import load_run
+from ars.experiments.certifying.request import Request
 from ars.experiments.taking_apart import take_apart
 from ars.smoothing import SmoothedClassifier
 
 MASK_DRAWS = 100
 
 
-def save_stages(
-    folder: Path,
-    settings: CertifySettings,
-    *,
-    device: torch.device,
-    name: str,
-    images: int,
-    given: Source | None = None,
-) -> Path:
+def save_stages(request: Request, *, device: torch.device, images: int) -> Path:
     """Save one draw of the pipeline for the first images of the subset, beside their records."""
-    benchmark, model = given.load(device) if given else load_run(folder, device)[1:]
+    benchmark, model = request.load(device)
+    settings = request.settings
     indices = list(Layout(settings.examples, settings.every).indices[:images])
     x, labels = (part.to(device) for part in benchmark.examples("test", indices))
     arrays = {"index": np.array(indices), "truth": labels.cpu().numpy(), **take_apart(model, x, seed=settings.seed)}
-    path = records_folder(folder, name) / STAGES
+    path = request.records / STAGES
     with whole(path) as temporary, temporary.open("wb") as file:  # to a path, numpy would add .npz
         np.savez_compressed(file, allow_pickle=False, **arrays)
     return path

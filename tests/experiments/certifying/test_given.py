@@ -7,6 +7,7 @@ import yaml
 from ars.certification.shards import merge
 from ars.experiments.certifying.given import Given, import_model
 from ars.experiments.certifying.local_engine import certify_run
+from ars.experiments.certifying.request import Request
 from ars.experiments.recipe import CertifySettings, RecipeError
 from ars.smoothing import SmoothedClassifier
 from ars.theory import total_noise
@@ -138,14 +139,15 @@ def test_a_model_whose_draws_hang_together_or_are_not_its_noise_alone_is_refused
     settings = CertifySettings(examples=3, n_select=10, n_estimate=20, precision="float32")
     given = Given(f"my_models:{name}", ("--data.kind=digits",), None if name == "masked" else 0.5)
     with pytest.raises(ValueError, match="answers otherwise to a noisy image alone than among others"):
-        certify_run(models / "out", settings, device=CPU, given=given)
+        certify_run(Request(models / "out", settings, given=given), device=CPU)
     assert not (models / "out").exists()
 
 
 def test_a_model_without_numbers_is_refused_and_leaves_nothing(models):
     settings = CertifySettings(examples=3, n_select=10, n_estimate=20, precision="float32")
+    given = Given("my_models:nan", ("--data.kind=digits",), 0.5)
     with pytest.raises(ValueError, match="no numbers"):
-        certify_run(models / "out", settings, device=CPU, given=Given("my_models:nan", ("--data.kind=digits",), 0.5))
+        certify_run(Request(models / "out", settings, given=given), device=CPU)
     assert not (models / "out").exists()
 
 
@@ -153,8 +155,9 @@ def test_a_folder_with_something_else_in_recipe_yaml_is_left_alone(models):
     (models / "out").mkdir()
     (models / "out" / "recipe.yaml").write_text("{: no yaml")
     settings = CertifySettings(examples=3, n_select=10, n_estimate=20, precision="float32")
+    given = Given("my_models:smoothed", ("--data.kind=digits",))
     with pytest.raises(RecipeError, match="holds another model or benchmark; choose another folder with --out"):
-        certify_run(models / "out", settings, device=CPU, given=Given("my_models:smoothed", ("--data.kind=digits",)))
+        certify_run(Request(models / "out", settings, given=given), device=CPU)
 
 
 def test_a_benchmark_that_is_not_known_is_refused(models):
@@ -166,15 +169,15 @@ def test_its_records_are_certified_into_a_folder_that_says_what_it_holds(models)
     given = Given("my_models:smoothed", ("--data.kind=digits",))
     settings = CertifySettings(examples=3, n_select=10, n_estimate=20, precision="float32")
     out = models / "out"
-    certify_run(out, settings, device=CPU, given=given)
+    certify_run(Request(out, settings, given=given), device=CPU)
     assert len(merge(out / "certify" / "test").records) == 3
     assert yaml.safe_load((out / "recipe.yaml").read_text())["model"] == "my_models:smoothed"
-    certify_run(out, settings, device=CPU, given=given)
+    certify_run(Request(out, settings, given=given), device=CPU)
     for other in (Given("my_models:make", given.data), Given("my_models:network", given.data, 0.7)):
         with pytest.raises(RecipeError, match="holds another model or benchmark"):
-            certify_run(out, settings, device=CPU, given=other)
+            certify_run(Request(out, settings, given=other), device=CPU)
     with pytest.raises(RecipeError, match="is not a run folder"):
-        certify_run(models, settings, device=CPU, given=given)
+        certify_run(Request(models, settings, given=given), device=CPU)
 
 
 @pytest.mark.parametrize(("name", "sigma"), [("smoothed", 0.5), ("two_steps", 0.25)])
@@ -190,8 +193,8 @@ def test_the_noise_that_its_recipe_states_is_that_of_all_steps_together(models, 
 def test_changed_weights_are_not_mixed_with_earlier_records(models):
     given = Given("my_models:smoothed", ("--data.kind=digits",))
     settings = CertifySettings(examples=3, n_select=10, n_estimate=20, precision="float32")
-    certify_run(models / "out", settings, device=CPU, given=given)
+    certify_run(Request(models / "out", settings, given=given), device=CPU)
     with torch.no_grad():
         sys.modules["my_models"].network[1].bias += 1
     with pytest.raises(ValueError, match="a model with other weights"):
-        certify_run(models / "out", settings, device=CPU, given=given)
+        certify_run(Request(models / "out", settings, given=given), device=CPU)

@@ -19,6 +19,7 @@ from ars.certification.shards import IncompleteError, merge
 from ars.certification.writing import WriteError
 from ars.experiments.certifying.beginning import begun_settings, records_folder
 from ars.experiments.certifying.local_engine import certify_run
+from ars.experiments.certifying.request import Request
 from ars.experiments.world import World
 
 from ..conftest import CPU, TINY
@@ -56,8 +57,8 @@ def processes():
     return context
 
 
-def certify(folder, settings=SETTINGS, **options):
-    return certify_run(folder, settings, device=CPU, **{"shard_size": SIZE, **options})
+def certify(folder, settings=SETTINGS, *, name="test", shard_size=SIZE, **options):
+    return certify_run(Request(folder, settings, name=name, shard_size=shard_size), device=CPU, **options)
 
 
 def files(folder, name="test"):
@@ -151,7 +152,7 @@ def kill_at_random_moments(run, processes, *, times, settings, seconds):
     generator, counts = random.Random(0), []
     for _ in range(times):
         process = processes.Process(
-            target=certify_run, args=(run, settings), kwargs={"device": CPU, "shard_size": SIZE}
+            target=certify_run, args=(Request(run, settings, shard_size=SIZE),), kwargs={"device": CPU}
         )
         process.start()
         process.join(generator.uniform(0, seconds))
@@ -167,9 +168,11 @@ def test_kills_at_random_moments_change_no_record(run, processes, tmp_path, time
     whole = tmp_path / "whole"
     shutil.copytree(run, whole)
     began = time.perf_counter()
-    warm = processes.Process(target=certify_run, args=(whole, settings), kwargs={"device": CPU, "shard_size": SIZE})
+    request = Request(whole, settings, shard_size=SIZE)
+    warm = processes.Process(target=certify_run, args=(request,), kwargs={"device": CPU})
     warm.start()
     warm.join()
+    assert warm.exitcode == 0
     counts = kill_at_random_moments(run, processes, times=times, settings=settings, seconds=time.perf_counter() - began)
     certify(run, settings)
     assert counts == sorted(counts)
@@ -196,8 +199,8 @@ def test_a_kill_at_the_worst_moment_of_a_write_loses_at_most_that_shard(
 
     process = processes.Process(
         target=dying.certify_and_die,
-        args=(call, moment, run, SETTINGS),
-        kwargs={"device": CPU, "shard_size": SIZE},
+        args=(call, moment, Request(run, SETTINGS, shard_size=SIZE)),
+        kwargs={"device": CPU},
     )
     process.start()
     process.join()
@@ -222,8 +225,8 @@ def test_ranks_that_begin_at_the_same_time_do_not_meet(run, processes, undisturb
     ranks = [
         processes.Process(
             target=certify_run,
-            args=(run, SETTINGS),
-            kwargs={"device": CPU, "shard_size": SIZE, "world": World(rank, 3)},
+            args=(Request(run, SETTINGS, shard_size=SIZE),),
+            kwargs={"device": CPU, "world": World(rank, 3)},
         )
         for rank in range(3)
     ]
@@ -240,8 +243,8 @@ def test_a_rank_that_died_takes_up_its_own_shards(run, processes, undisturbed, m
     import dying
 
     def start(rank, target=certify_run, arguments=()):
-        options = {"device": CPU, "shard_size": SIZE, "world": World(rank, 3)}
-        process = processes.Process(target=target, args=(*arguments, run, SETTINGS), kwargs=options)
+        request, options = Request(run, SETTINGS, shard_size=SIZE), {"device": CPU, "world": World(rank, 3)}
+        process = processes.Process(target=target, args=(*arguments, request), kwargs=options)
         process.start()
         return process
 

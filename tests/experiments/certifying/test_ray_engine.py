@@ -8,6 +8,7 @@ from ars.certification.shards import merge
 from ars.experiments.certifying.given import Given
 from ars.experiments.certifying.local_engine import certify_run
 from ars.experiments.certifying.ray_engine import RayError, certify_with_ray
+from ars.experiments.certifying.request import Request
 from ars.experiments.recipe import CertifySettings
 
 from ..conftest import CPU
@@ -49,7 +50,7 @@ def content(folder):
 def test_without_ray_one_sentence_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(RayError, match=r"pip install 'adaptive-smoothing\[ray\]'"):
-        certify_with_ray(tmp_path, SETTINGS, device_name="cpu")
+        certify_with_ray(Request(tmp_path, SETTINGS), device_name="cpu")
 
 
 @pytest.mark.slow
@@ -61,15 +62,18 @@ def test_a_lost_worker_costs_its_shard_alone_and_changes_no_record(tmp_path, mon
     (tmp_path / "wanted").write_text("1")
     monkeypatch.chdir(tmp_path)
     given = Given("mortal:make", ("--data.kind=digits",))
-    certify_run(tmp_path / "alone", SETTINGS, device=CPU, given=given, shard_size=2)
+    certify_run(Request(tmp_path / "alone", SETTINGS, given=given, shard_size=2), device=CPU)
     seen = []
     certify_with_ray(
-        tmp_path / "ray", SETTINGS, device_name="cpu", given=given, shard_size=2, report=lambda at: seen.append(at.done)
+        Request(tmp_path / "ray", SETTINGS, given=given, shard_size=2),
+        device_name="cpu",
+        report=lambda at: seen.append(at.done),
     )
     assert (tmp_path / "deaths").read_text() == "x"
     assert seen == [0, 2, 4, 6, 8, 10, 12]
     assert content(tmp_path / "ray") == content(tmp_path / "alone")
-    certify_with_ray(tmp_path / "ray", SETTINGS, device_name="cpu", given=given)  # nothing left: starts no cluster
+    # nothing left: starts no cluster
+    certify_with_ray(Request(tmp_path / "ray", SETTINGS, given=given), device_name="cpu")
 
 
 @pytest.mark.slow
@@ -83,7 +87,7 @@ def test_a_shard_that_is_lost_again_and_again_is_given_up_in_one_sentence(tmp_pa
     sys.modules.pop("mortal", None)
     with pytest.raises(RayError, match="a shard was lost 4 times with its worker"):
         certify_with_ray(
-            tmp_path / "ray", SETTINGS, device_name="cpu", given=Given("mortal:make", ("--data.kind=digits",))
+            Request(tmp_path / "ray", SETTINGS, given=Given("mortal:make", ("--data.kind=digits",))), device_name="cpu"
         )
 
 
@@ -101,5 +105,5 @@ def test_an_error_of_a_worker_comes_back_as_it_is(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match="no good"):
         certify_with_ray(
-            tmp_path / "ray", SETTINGS, device_name="cpu", given=Given("failing:make", ("--data.kind=digits",))
+            Request(tmp_path / "ray", SETTINGS, given=Given("failing:make", ("--data.kind=digits",))), device_name="cpu"
         )

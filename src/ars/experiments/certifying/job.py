@@ -13,17 +13,16 @@ from ars.certification.certificate import Certificate
 from ars.certification.independence import check_independent
 from ars.certification.procedure import certify, check_request
 from ars.certification.records import Record
-from ars.certification.run_folder import ENVIRONMENT, MAIN
+from ars.certification.run_folder import ENVIRONMENT
 from ars.certification.sampling import Precision
 from ars.certification.shards import Layout, begin, read_manifest, read_shard, write_shard
 from ars.data.benchmark import Benchmark
-from ars.experiments.certifying.beginning import make_manifest, records_folder
-from ars.experiments.certifying.given import Source
+from ars.experiments.certifying.beginning import make_manifest
+from ars.experiments.certifying.request import Request
 from ars.experiments.device import choose_precision
 from ars.experiments.environment import write_environment
 from ars.experiments.fingerprint import fingerprint
 from ars.experiments.recipe import CertifySettings
-from ars.experiments.run import load_run
 from ars.smoothing import SmoothedClassifier
 
 SAMPLED = 16
@@ -66,19 +65,11 @@ class Job:
         return fresh
 
 
-def prepare(
-    folder: Path,
-    settings: CertifySettings,
-    *,
-    device: torch.device,
-    name: str = MAIN,
-    shard_size: int | None = None,
-    given: Source | None = None,
-) -> Job:
+def prepare(request: Request, device: torch.device) -> Job:
     """Load the model, check the request and write the manifest; refused requests leave nothing behind."""
-    records = records_folder(folder, name)
-    benchmark, model = given.load(device) if given else load_run(folder, device)[1:]
-    settings = replace(settings, precision=choose_precision(settings.precision, device))
+    records = request.records
+    benchmark, model = request.load(device)
+    settings = replace(request.settings, precision=choose_precision(request.settings.precision, device))
     check_request(
         model,
         settings.schedule,
@@ -95,13 +86,13 @@ def prepare(
         settings,
         model=fingerprint(model),
         images=(benchmark.size("test"), *(round(float(image.mean()), 4) for image in some)),
-        shard_size=shard_size,
+        shard_size=request.shard_size,
         begun=read_manifest(records),
     )
     check_subset(benchmark, wanted.layout)
     check_independent(model, some)
-    if given:
-        given.claim(folder, model, benchmark, device)
+    if request.given:
+        request.given.claim(request.folder, model, benchmark, device)
     begin(records, wanted)
     if not (records / ENVIRONMENT).exists():  # of the machine that began
         write_environment(records, device)

@@ -2,29 +2,22 @@
 
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import torch
 
 from ars.certification.records import Record
-from ars.certification.run_folder import MAIN
 from ars.certification.shards import read_shard
 from ars.certification.writing import remove_stale
-from ars.experiments.certifying.given import Source
 from ars.experiments.certifying.job import prepare
 from ars.experiments.certifying.progress import Progress
-from ars.experiments.recipe import CertifySettings
+from ars.experiments.certifying.request import Request
 from ars.experiments.world import World
 
 
 def certify_run(
-    folder: Path,
-    settings: CertifySettings,
+    request: Request,
     *,
     device: torch.device,
-    name: str = MAIN,
-    shard_size: int | None = None,
-    given: Source | None = None,
     world: World = World(),  # noqa: B008 (frozen)
     report: Callable[[Progress], None] = lambda progress: None,
     stop: Callable[[], bool] = lambda: False,
@@ -33,7 +26,7 @@ def certify_run(
 
     Which images a shard holds and which noise they see depend on neither the world nor on what is done already.
     """
-    job = prepare(folder, settings, device=device, name=name, shard_size=shard_size, given=given)
+    job = prepare(request, device)
     remove_stale(job.folder)
     shards = {number: read_shard(job.folder, job.layout, number) for number in world.share(job.layout.shards)}
     left = {number: len(job.missing(number, have)) for number, have in shards.items()}

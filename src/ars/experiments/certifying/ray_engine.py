@@ -4,18 +4,17 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from ars.certification.records import Record
-from ars.certification.run_folder import MAIN
 from ars.certification.shards import read_shard
-from ars.experiments.certifying.given import Source
 from ars.experiments.certifying.job import Job, prepare
 from ars.experiments.certifying.progress import Progress
+from ars.experiments.certifying.request import Request
 from ars.experiments.device import choose_device
-from ars.experiments.recipe import CertifySettings
 
 RETRIES = 3
 
@@ -25,13 +24,9 @@ class RayError(RuntimeError, ValueError):
 
 
 def certify_with_ray(
-    folder: Path,
-    settings: CertifySettings,
+    request: Request,
     *,
     device_name: str = "auto",
-    name: str = MAIN,
-    shard_size: int | None = None,
-    given: Source | None = None,
     report: Callable[[Progress], None] = lambda progress: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> None:
@@ -41,8 +36,7 @@ def certify_with_ray(
     precision is decided here, once for all of them.
     """
     ray = _import_ray()
-    device = choose_device(device_name)
-    job = prepare(folder, settings, device=device, name=name, shard_size=shard_size, given=given)
+    job = prepare(request, choose_device(device_name))
     have = {number: read_shard(job.folder, job.layout, number) for number in range(job.layout.shards)}
     left = [number for number, records in have.items() if job.missing(number, records)]
     found = [record for records in have.values() for record in records]
@@ -56,7 +50,8 @@ def certify_with_ray(
         began = time.perf_counter()
         gpu = device_name != "cpu" and ray.cluster_resources().get("GPU", 0) > 0
         task = ray.remote(certify_chunk).options(num_cpus=1, num_gpus=1 if gpu else 0, max_retries=RETRIES)
-        chunk = (Path.cwd(), folder.resolve(), job.settings, "auto" if gpu else device_name, name, given)
+        decided = replace(request, folder=request.folder.resolve(), settings=job.settings)
+        chunk = (Path.cwd(), decided, "auto" if gpu else device_name)
         for records in _results(ray, [task.remote(*chunk, number) for number in left], stop):
             at = at.made(records, seconds=time.perf_counter() - began)
             report(at)
@@ -64,24 +59,16 @@ def certify_with_ray(
         ray.shutdown()
 
 
-def certify_chunk(
-    here: Path,
-    folder: Path,
-    settings: CertifySettings,
-    device_name: str,
-    name: str,
-    given: Source | None,
-    number: int,
-) -> list[Record]:
+def certify_chunk(here: Path, request: Request, device_name: str, number: int) -> list[Record]:
     """What a worker does: certify one shard, in the driver's folder so that relative paths mean the same."""
     os.chdir(here)
-    return _job(folder, settings, device_name, name, given).certify_shard(number)
+    return _job(request, device_name).certify_shard(number)
 
 
 @lru_cache(maxsize=1)
-def _job(folder: Path, settings: CertifySettings, device_name: str, name: str, given: Source | None) -> Job:
+def _job(request: Request, device_name: str) -> Job:
     """Loaded once a worker."""
-    return prepare(folder, settings, device=choose_device(device_name), name=name, given=given)
+    return prepare(request, choose_device(device_name))
 
 
 def _results(ray: Any, tasks: list[Any], stop: Callable[[], bool]) -> Iterator[list[Record]]:

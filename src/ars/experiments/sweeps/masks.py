@@ -9,6 +9,7 @@ import torch
 from ars.certification.run_folder import MASKS, PIPELINE
 from ars.certification.shards import Layout
 from ars.certification.writing import write_whole
+from ars.experiments.certifying.request import Request
 from ars.experiments.recipe import CertifySettings
 from ars.experiments.run import load_run
 from ars.experiments.stages import save_stages
@@ -45,11 +46,11 @@ def save_average_masks(folder: Path, settings: CertifySettings, *, device: torch
     write_whole(folder / MASKS, content.getvalue())
 
 
-def draw_pipeline_of(folder: Path, settings: CertifySettings, *, name: str, device: torch.device) -> None:
+def draw_pipeline_of(request: Request, *, device: torch.device) -> None:
     """Write pipeline.svg of a run: one draw of the first certified images, taken apart, with what was certified."""
-    save_stages(folder, settings, device=device, name=name, images=IMAGES)
+    save_stages(request, device=device, images=IMAGES)
     from ars.report.pipeline import draw_pipeline, load_stages
     from ars.report.results import load_runs
 
-    [run] = load_runs([folder], name=name, partial=True)
-    write_whole(folder / PIPELINE, draw_pipeline(run, load_stages(run)).svg)
+    [run] = load_runs([request.folder], name=request.name, partial=True)
+    write_whole(request.folder / PIPELINE, draw_pipeline(run, load_stages(run)).svg)

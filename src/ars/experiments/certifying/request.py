@@ -1,0 +1,42 @@
+"""What is asked to be certified, as every engine takes it; loads no torch."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ars.certification.run_folder import MAIN
+from ars.experiments.certifying.beginning import records_folder
+from ars.experiments.recipe import CertifySettings
+
+if TYPE_CHECKING:
+    import torch
+
+    from ars.data.benchmark import Benchmark
+    from ars.experiments.certifying.given import Source
+    from ars.smoothing import SmoothedClassifier
+
+
+@dataclass(frozen=True)
+class Request:
+    """Test images of the run in a folder, certified as the settings say, their records under a name.
+
+    shard_size is that of what was begun, else the usual one, where it is not given; given is what the folder alone does
+    not hold.
+    """
+
+    folder: Path
+    settings: CertifySettings
+    name: str = MAIN
+    shard_size: int | None = None
+    given: "Source | None" = None
+
+    @property
+    def records(self) -> Path:
+        """Where the records go."""
+        return records_folder(self.folder, self.name)
+
+    def load(self, device: "torch.device") -> "tuple[Benchmark, SmoothedClassifier]":
+        """The benchmark and the model, in eval mode."""
+        from ars.experiments.run import load_run  # imports torch
+
+        return self.given.load(device) if self.given else load_run(self.folder, device)[1:]
