@@ -39,7 +39,7 @@ def two_steps(second):
 
 
 def nearest(references, **changes):
-    noise = NearestNoise(references, **{"sigma": 0.5, "centre": 1.0, "neighbours": 2, **changes})
+    noise = NearestNoise(references, **{"sigma": 0.5, "centre": 1.0, "rate": 0.01, "neighbours": 2, **changes})
     return InputDependentClassifier(noise, network(), train_sigma=0.5)
 
 

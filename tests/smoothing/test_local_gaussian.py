@@ -15,7 +15,7 @@ from ars.theory import Ball, UnsupportedThreat, sukenik_radius
 
 @pytest.fixture
 def model(images):
-    noise = NearestNoise(torch.rand(40, 3, 8, 8), sigma=0.5, centre=2.0)
+    noise = NearestNoise(torch.rand(40, 3, 8, 8), sigma=0.5, centre=2.0, rate=0.01, neighbours=20)
     return InputDependentClassifier(noise, torch.nn.Flatten(), train_sigma=0.53)
 
 

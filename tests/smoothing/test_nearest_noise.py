@@ -78,7 +78,7 @@ def test_eight_bit_references_are_the_same_images():
 
 
 def test_sigma_follows_the_distance(references):
-    noise = NearestNoise(references, sigma=0.25, centre=3.0, rate=0.01)
+    noise = NearestNoise(references, sigma=0.25, centre=3.0, rate=0.01, neighbours=20)
     x = rand(4, 3, 8, 8, seed=4)
     expected = [0.25 * math.exp(0.01 * (by_hand(image, references, 20) - 3.0)) for image in x]
     assert noise(x).tolist() == pytest.approx(expected, rel=1e-12)
@@ -87,7 +87,7 @@ def test_sigma_follows_the_distance(references):
 @pytest.mark.parametrize("size", [1e-4, 0.1, 3.0])
 def test_log_sigma_is_lipschitz(references, size):
     """On random pairs, and on pairs that move straight away from the references, where the constant is reached."""
-    noise = NearestNoise(references, sigma=0.5, centre=0.0, rate=0.01)
+    noise = NearestNoise(references, sigma=0.5, centre=0.0, rate=0.01, neighbours=20)
     x = rand(30, 3, 8, 8, seed=5)
     step = torch.randn(x.shape, generator=torch.Generator().manual_seed(6))
     away = torch.cat([step[:15], 50 * (x[15:] - references.mean(0))])
@@ -99,10 +99,10 @@ def test_log_sigma_is_lipschitz(references, size):
 
 
 def test_references_are_not_saved_with_the_model(references):
-    assert NearestNoise(references, sigma=0.5, centre=0.0).state_dict() == {}
+    assert NearestNoise(references, sigma=0.5, centre=0.0, rate=0.01, neighbours=20).state_dict() == {}
 
 
 @pytest.mark.parametrize("changed", [{"neighbours": 301}, {"neighbours": 0}, {"rate": -1.0}, {"sigma": 0.0}])
 def test_what_makes_no_sense_is_refused(references, changed):
     with pytest.raises(ValueError, match=next(iter(changed))):
-        NearestNoise(references, **{"sigma": 0.5, "centre": 0.0, **changed})
+        NearestNoise(references, **{"sigma": 0.5, "centre": 0.0, "rate": 0.01, "neighbours": 20, **changed})

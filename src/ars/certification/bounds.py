@@ -99,6 +99,17 @@ def least_draws(alpha: float, bound: Bound) -> int:
     return n
 
 
+def check_enough(n_estimate: int, alpha: float, bound: Bound) -> None:
+    """Refuse so few draws that even if all votes agree nothing is certified."""
+    check_alpha(alpha)
+    least = least_draws(alpha, bound)
+    if n_estimate < least:
+        raise ValueError(
+            f"n_estimate={n_estimate} cannot certify anything at alpha={alpha} even if all votes agree; "
+            f"use at least {least} draws"
+        )
+
+
 def _check(successes: int, n: int, alpha: float) -> None:
     check_alpha(alpha)
     if not 0 <= successes <= n or n < 1:

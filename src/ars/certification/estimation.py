@@ -23,8 +23,7 @@ def make_rule(
         return FixedRule(schedule, alpha=alpha, block=BLOCK)
     if schedule.mode == "radius":
         return RadiusRule(schedule, alpha=alpha, bound=bound, block=BLOCK)
-    if bound != "cohen":
-        raise ValueError(f"mode='curve' bounds one class only: use bound='cohen', got {bound!r}")
+    schedule.check_bound(bound)
     levels = levels_of(lambda p: model.radius(p, 1 - p, norm=norm, dim=dim), schedule.radii)
     return CurveRule(schedule, levels, alpha=alpha, block=BLOCK)
 

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from scipy.stats import binomtest
 from torch import Tensor
 
-from ars.certification.bounds import BOUNDS, Bound, check_alpha, class_probabilities, least_draws
+from ars.certification.bounds import BOUNDS, Bound, check_alpha, check_enough, class_probabilities
 from ars.certification.certificate import Certificate, Prediction
 from ars.certification.estimation import estimate, make_rule
 from ars.certification.independence import check_independent
@@ -57,17 +57,6 @@ def check_counts(**counts: int | None) -> None:
     for name, count in counts.items():
         if count is not None and (not isinstance(count, Integral) or count < 1):
             raise ValueError(f"{name} must be a whole number of at least 1, got {count!r}")
-
-
-def check_enough(n_estimate: int, alpha: float, bound: Bound) -> None:
-    """Refuse so few draws that even if all votes agree nothing is certified."""
-    check_alpha(alpha)
-    least = least_draws(alpha, bound)
-    if n_estimate < least:
-        raise ValueError(
-            f"n_estimate={n_estimate} cannot certify anything at alpha={alpha} even if all votes agree; "
-            f"use at least {least} draws"
-        )
 
 
 def certify(

@@ -1,5 +1,7 @@
 """What is in a run folder and in results that are packed from one; all that write or read them take it from here."""
 
+from pathlib import Path
+
 RECIPE, BENCHMARK, ENVIRONMENT = "recipe.yaml", "benchmark.json", "environment.json"
 CHECKPOINT, MODEL = "checkpoint.safetensors", "model.safetensors"
 LOG, TIMING = "train.jsonl", "timing.json"
@@ -13,3 +15,10 @@ SWEEP = "sweep.yaml"  # packed beside the cells of a sweep
 
 NOT_OF_WEIGHTS = ("data.workers", "train.checkpoint_minutes", "train.pictures_every")
 """Keys of its recipe's training and data that change no weight."""
+
+
+def records_folder(run: Path, name: str) -> Path:
+    """Where the records of one certification of a run lie."""
+    if name in ("", "..") or Path(name).name != name:
+        raise ValueError(f"--name must be a plain folder name, got {name!r}")
+    return run / CERTIFY / name

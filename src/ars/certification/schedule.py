@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from decimal import ROUND_DOWN, Context
 from typing import Literal, Self, get_args
 
+from ars.certification.bounds import Bound
+
 Mode = Literal["fixed", "radius", "curve"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 Ending = Literal["planned", "certified", "given up"]
@@ -43,6 +45,11 @@ class Schedule:
             raise ValueError(f"mode='radius' needs a tolerance and no other mode takes one, got {self.tolerance}")
         if self.tolerance is not None and not 0 < self.tolerance < 1:
             raise ValueError(f"tolerance must lie strictly between 0 and 1, got {self.tolerance}")
+
+    def check_bound(self, bound: Bound) -> None:
+        """Refuse bounds on every class for a rule that bounds one."""
+        if self.mode == "curve" and bound != "cohen":
+            raise ValueError(f"mode='curve' bounds one class only: use bound='cohen', got {bound!r}")
 
     @classmethod
     def of(cls, mode: Mode, n_max: int, *, radii: Sequence[float] = (), tolerance: float | None = None) -> Self:

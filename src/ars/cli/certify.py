@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ars.certification.run_folder import MAIN
+from ars.certification.run_folder import MAIN, records_folder
 from ars.certification.shards import IncompleteError, merge
 from ars.cli.interrupt import stoppable
 from ars.cli.live import live_view
@@ -24,7 +24,6 @@ from ars.cli.options import (
     settings_of,
 )
 from ars.data.settings import Data
-from ars.experiments.certifying.beginning import records_folder
 from ars.experiments.certifying.request import Request
 from ars.experiments.recipe_help import meanings
 from ars.experiments.world import World, read_world

@@ -11,7 +11,7 @@ from typing import Any, Literal, cast, get_args
 
 import yaml
 
-from ars.certification.bounds import Bound, check_alpha, least_draws
+from ars.certification.bounds import Bound, check_alpha, check_enough
 from ars.certification.run_folder import NOT_OF_WEIGHTS, RECIPE
 from ars.certification.schedule import Mode, Schedule
 from ars.data.settings import Data
@@ -144,13 +144,8 @@ class CertifySettings:
             raise ValueError(f"examples and every must be at least 1, got {self.examples} and {self.every}")
         if self.n_select < 1:
             raise ValueError(f"n_select must be at least 1, got {self.n_select}")
-        if self.n_estimate < (least := least_draws(self.alpha, self.bound)):
-            raise ValueError(
-                f"n_estimate={self.n_estimate} cannot certify anything at alpha={self.alpha} even if all votes agree; "
-                f"use at least {least} draws"
-            )
-        if self.mode == "curve" and self.bound != "cohen":
-            raise ValueError(f"mode='curve' bounds one class only: use bound='cohen', got {self.bound!r}")
+        check_enough(self.n_estimate, self.alpha, self.bound)
+        self.schedule.check_bound(self.bound)
 
     @property
     def schedule(self) -> Schedule:

@@ -1,7 +1,6 @@
 """The paper's mask network: a U-Net from a noisy image to one weight a pixel."""
 
 from itertools import pairwise
-from math import log
 
 import torch
 from jaxtyping import Float
@@ -18,15 +17,13 @@ class UNet(nn.Module):
     The levels have widths c, 2c, 4c, 8c with c = ``width``: 32 on CIFAR-10, 64 on CelebA, 16 on ImageNet in the paper.
     With multiply-adds counted as two operations it takes the paper's .30 GFLOP at c = 32 and 32x32, less 3%: the 1x1
     convolutions run before the upsampling instead of after, which gives the same function. Each weight sees at least 44
-    pixels on every side. The weights of a new network scatter around ``initial_mask``.
+    pixels on every side. The weights of a new network scatter around .5.
     """
 
-    def __init__(self, width: int, in_channels: int = 3, *, initial_mask: float = 0.5) -> None:
+    def __init__(self, width: int, in_channels: int = 3) -> None:
         super().__init__()
         if width < 1 or in_channels < 1:
             raise ValueError(f"need width >= 1 and in_channels >= 1, got width={width}, in_channels={in_channels}")
-        if not 0 < initial_mask < 1:
-            raise ValueError(f"need 0 < initial_mask < 1 (a sigmoid reaches neither end), got {initial_mask}")
         *upper, deepest = [width * 2**level for level in range(LEVELS)]
         self.encoders = nn.ModuleList(double_conv(a, b) for a, b in pairwise([in_channels, *upper]))
         self.downs = nn.ModuleList(down(c) for c in upper)
@@ -34,7 +31,7 @@ class UNet(nn.Module):
         self.halvings = nn.ModuleList(nn.Conv2d(2 * c, c, 1) for c in upper)
         self.decoders = nn.ModuleList(double_conv(2 * c, c) for c in upper)
         self.to_mask = nn.Conv2d(width, 1, 1)
-        self.to_mask.bias = nn.Parameter(torch.tensor([log(initial_mask / (1 - initial_mask))]))
+        self.to_mask.bias = nn.Parameter(torch.zeros(1))
 
     def forward(self, released: Float[Tensor, "b c h w"]) -> Float[Tensor, "b 1 h w"]:
         """One weight a pixel, in float32 whatever the convolutions ran in."""

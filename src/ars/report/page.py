@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from importlib.resources import files
 from itertools import zip_longest
 
-from jinja2 import Environment, StrictUndefined
-
 from ars.certification.records import Record
 from ars.report.curves import draw_curves
 from ars.report.figures import Picture
@@ -18,6 +16,7 @@ from ars.report.published import Published, published_standard_accuracy
 from ars.report.rendering import cells, headers, note
 from ars.report.results import Run
 from ars.report.table import BOUND_NAMES, Block, Row, Table
+from ars.report.templates import page_environment
 
 MOST_LISTED = 1000
 
@@ -62,9 +61,7 @@ class Line:
 
 def make_page(table: Table, pipelines: Mapping[str, Pipeline]) -> str:
     """The whole page; pipelines are given by run name."""
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
-    )
+    environment = page_environment()
     environment.globals.update(
         cells=bar_cells, headers=headers, note=note, curves=_curves, settings=settings_rows, listing=listing,
         published=_published, versions=_versions, bound_names=BOUND_NAMES, most_listed=MOST_LISTED,

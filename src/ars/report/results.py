@@ -13,7 +13,7 @@ import yaml
 from ars.certification.bounds import BOUNDS, Bound
 from ars.certification.certificate import Certificate
 from ars.certification.records import Record, RecordError
-from ars.certification.run_folder import BENCHMARK, CERTIFY, ENVIRONMENT, MAIN, RECIPE, STAGES
+from ars.certification.run_folder import BENCHMARK, ENVIRONMENT, MAIN, RECIPE, STAGES, records_folder
 from ars.certification.schedule import Schedule
 from ars.certification.shards import Merged
 from ars.report.errors import ReportError
@@ -79,12 +79,14 @@ def load_runs(paths: Sequence[Path], *, name: str = MAIN, partial: bool = False)
     """
     if not paths:
         raise ReportError("a report needs at least one run folder, got none")
-    if name in ("", "..") or Path(name).name != name:
-        raise ReportError(f"--name must be a plain folder name, got {name!r}")
+    try:
+        folders = [records_folder(path, name) for path in paths]
+    except ValueError as error:
+        raise ReportError(str(error)) from error
     names = _distinct_names(paths)
     return [
-        _load_run(path, run_name, certification=name, partial=partial)
-        for path, run_name in zip(paths, names, strict=True)
+        _load_run(path, run_name, folder, partial=partial)
+        for path, run_name, folder in zip(paths, names, folders, strict=True)
     ]
 
 
@@ -99,8 +101,7 @@ def _distinct_names(paths: Sequence[Path]) -> list[str]:
     return ["-".join(part[-length:]) for part in parts]
 
 
-def _load_run(path: Path, run_name: str, *, certification: str, partial: bool) -> Run:
-    folder = path / CERTIFY / certification
+def _load_run(path: Path, run_name: str, folder: Path, *, partial: bool) -> Run:
     if not path.is_dir():
         raise ReportError(f"{path} is not a run folder")
     recipe = read_mapping(path / RECIPE, yaml.safe_load)

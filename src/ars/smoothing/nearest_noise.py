@@ -34,8 +34,8 @@ class NearestNoise(nn.Module):
         *,
         sigma: float,
         centre: float,
-        rate: float = 0.01,
-        neighbours: int = 20,
+        rate: float,
+        neighbours: int,
     ) -> None:
         super().__init__()
         if not 1 <= neighbours <= len(references):

@@ -15,9 +15,10 @@ import pytest
 import torch
 
 from ars.certification.records import RecordError
+from ars.certification.run_folder import records_folder
 from ars.certification.shards import IncompleteError, merge
 from ars.certification.writing import WriteError
-from ars.experiments.certifying.beginning import begun_settings, records_folder
+from ars.experiments.certifying.beginning import begun_settings
 from ars.experiments.certifying.local_engine import certify_run
 from ars.experiments.certifying.request import Request
 from ars.experiments.world import World

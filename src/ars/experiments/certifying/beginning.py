@@ -6,18 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from ars.certification.records import RecordError
-from ars.certification.run_folder import CERTIFY
+from ars.certification.run_folder import records_folder
 from ars.certification.shards import SETTINGS, SHARD_SIZE, Layout, Manifest, read_manifest, unreadable
 from ars.experiments.recipe import CertifySettings
 
 _OF_LAYOUT = {"examples", "every"}
-
-
-def records_folder(run: Path, name: str) -> Path:
-    """Where the records of one certification of a run lie."""
-    if name in ("", "..") or Path(name).name != name:
-        raise ValueError(f"--name must be a plain folder name, got {name!r}")
-    return run / CERTIFY / name
 
 
 def make_manifest(

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ars.certification.run_folder import MAIN
-from ars.experiments.certifying.beginning import records_folder
+from ars.certification.run_folder import MAIN, records_folder
 from ars.experiments.recipe import CertifySettings
 
 if TYPE_CHECKING:

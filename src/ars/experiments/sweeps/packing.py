@@ -23,10 +23,10 @@ from ars.certification.run_folder import (
     SWEEP,
     TIMING,
     VOTE,
+    records_folder,
 )
 from ars.certification.shards import SETTINGS, merge
 from ars.certification.writing import write_whole
-from ars.experiments.certifying.beginning import records_folder
 from ars.experiments.recipe import MASKED, Recipe, read_recipe
 from ars.experiments.sweeps.file import Cell, Sweep
 from ars.experiments.sweeps.plan import make_plan

@@ -5,9 +5,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ars.certification.records import RecordError
-from ars.certification.run_folder import CHECKPOINT, LOG, MAIN, MASKS, MODEL, RECIPE, VOTE
+from ars.certification.run_folder import CHECKPOINT, LOG, MAIN, MASKS, MODEL, RECIPE, VOTE, records_folder
 from ars.certification.shards import IncompleteError, Layout, merge, read_manifest
-from ars.experiments.certifying.beginning import begun_settings, records_folder
+from ars.experiments.certifying.beginning import begun_settings
 from ars.experiments.recipe import MASKED, CertifySettings, Recipe, RecipeError, read_recipe
 from ars.experiments.sweeps.file import Cell
 from ars.experiments.tally import read_tally

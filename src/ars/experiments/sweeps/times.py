@@ -9,10 +9,9 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Literal
 
-from ars.certification.run_folder import MAIN
+from ars.certification.run_folder import MAIN, records_folder
 from ars.certification.schedule import Schedule
 from ars.certification.shards import merge
-from ars.experiments.certifying.beginning import records_folder
 from ars.experiments.starting import epochs_in_all
 from ars.experiments.sweeps.file import Cell, Rough
 from ars.experiments.sweeps.state import Left

@@ -8,7 +8,6 @@ from importlib.resources import files
 from itertools import groupby
 
 import numpy as np
-from jinja2 import Environment, StrictUndefined
 from numpy.typing import NDArray
 
 from ars.certification.run_folder import RECIPE
@@ -25,6 +24,7 @@ from ars.report.archive.sheet import DASH, Sheet, percent, radius_255, scaled
 from ars.report.groups import method_name, method_rank
 from ars.report.measures import standard_error
 from ars.report.table import BOUND_NAMES, Block
+from ars.report.templates import page_environment
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,7 @@ class Level:
 
 def make_results_page(views: Sequence[View], sheets: Sequence[Sheet], figures: Sequence[str]) -> str:
     """The whole page; sheets and figures are linked by their names."""
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
-    )
+    environment = page_environment()
     environment.globals.update(
         headers=headers,
         cells=cells,
