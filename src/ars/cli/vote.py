@@ -10,8 +10,8 @@ from ars.cli.interrupt import stoppable
 from ars.cli.live import LINE_SECONDS
 from ars.cli.options import Subparsers, add_classifier, add_command, add_device, add_memory, recipe_of
 from ars.experiments.recipe import CertifySettings
-from ars.experiments.tally import Tally
 from ars.experiments.world import one_process
+from ars.report.tally import Tally
 
 TEACH = """\
 Let a run vote on every image of its test set and count how often it is right, with the standard error that the choice

@@ -14,11 +14,12 @@ import torch
 
 from ars.certification.run_folder import BEGUN_VOTE, VOTE
 from ars.certification.sampling import BLOCK, Precision, local_votes
+from ars.certification.writing import write_whole
 from ars.data.benchmark import Benchmark
 from ars.experiments.device import choose_precision
 from ars.experiments.fingerprint import fingerprint
 from ars.experiments.run import load_run
-from ars.experiments.tally import Tally, read_tally, write_tally
+from ars.report.tally import Tally, read_tally
 from ars.smoothing import SmoothedClassifier
 
 # draws between two writes: some fill a GPU, on a CPU a Ctrl-C would wait long for as many
@@ -70,6 +71,13 @@ def _check_free(folder: Path, wanted: Tally) -> None:
                 f"{folder / name} is a vote of {have.draws} draws with seed {have.seed} in {have.precision}{so_far} "
                 f"move it away to vote with {asked}"
             )
+
+
+def write_tally(folder: Path, tally: Tally, *, begun: bool) -> None:
+    """Write what is counted; the whole vote takes the place of what was begun."""
+    write_whole(folder / (BEGUN_VOTE if begun else VOTE), tally.to_json())
+    if not begun:
+        (folder / BEGUN_VOTE).unlink(missing_ok=True)
 
 
 def images_at_once(draws: int, device: torch.device) -> int:

@@ -17,8 +17,9 @@ from ars.experiments.sweeps.masks import save_average_masks
 from ars.experiments.sweeps.plan import make_plan
 from ars.experiments.sweeps.state import Left, what_is_left
 from ars.experiments.sweeps.times import Figure, Times, rough_figures
-from ars.experiments.tally import Tally, write_tally
+from ars.experiments.voting import write_tally
 from ars.experiments.weights import round_weights
+from ars.report.tally import Tally
 
 from ..conftest import CPU, TINY
 

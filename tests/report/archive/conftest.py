@@ -13,6 +13,7 @@ from ars.certification.certificate import Certificate
 from ars.certification.records import Record
 from ars.certification.schedule import Schedule
 from ars.certification.shards import Layout, Manifest
+from ars.report.tally import Tally
 from ars.theory import rs_radius_linf
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
@@ -67,9 +68,8 @@ def build_cell(
         (folder / "records.jsonl.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
     if voted:
         accuracy = round(float(rng.normal(0.65, 0.01)), 4)
-        about = {"images": 10_000, "draws": 100, "correct": int(10_000 * accuracy), "accuracy": accuracy,
-                 "standard_error": 0.0048, "seed": 0, "seconds": 12.5}  # fmt: skip
-        (path / "vote.json").write_text(json.dumps(about))
+        tally = Tally(10_000, 100, round(10_000 * accuracy), 0, 12.5, "float32", "0" * 16)
+        (path / "vote.json").write_text(tally.to_json())
     if masks:
         np.savez(path / "masks.npz", **draw_masks(rng, masks, k))
     return path

@@ -30,8 +30,8 @@ from ars.certification.writing import write_whole
 from ars.experiments.recipe import MASKED, Recipe, read_recipe
 from ars.experiments.sweeps.file import Cell, Sweep
 from ars.experiments.sweeps.plan import make_plan
-from ars.experiments.tally import read_tally
 from ars.experiments.timing import train_seconds
+from ars.report.tally import read_tally
 
 MAY_BE_SHOWN = ("digits",)
 """Kinds of data whose images may lie in a repository."""

@@ -10,7 +10,7 @@ from ars.certification.shards import IncompleteError, Layout, merge, read_manife
 from ars.experiments.certifying.beginning import begun_settings
 from ars.experiments.recipe import MASKED, CertifySettings, Recipe, RecipeError, read_recipe
 from ars.experiments.sweeps.file import Cell
-from ars.experiments.tally import read_tally
+from ars.report.tally import read_tally
 
 
 @dataclass(frozen=True)

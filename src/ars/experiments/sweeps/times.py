@@ -15,8 +15,8 @@ from ars.certification.shards import merge
 from ars.experiments.starting import epochs_in_all
 from ars.experiments.sweeps.file import Cell, Rough
 from ars.experiments.sweeps.state import Left
-from ars.experiments.tally import read_tally
 from ars.experiments.timing import train_seconds
+from ars.report.tally import read_tally
 
 What = Literal["epoch", "image", "vote"]
 

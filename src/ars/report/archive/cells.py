@@ -23,6 +23,7 @@ from ars.certification.run_folder import (
 from ars.certification.shards import SETTINGS
 from ars.report.errors import ReportError
 from ars.report.results import Run, load_runs, read_mapping
+from ars.report.tally import Tally
 
 LABEL = re.compile(r"-seed\d+-(.+)$")
 """What a cell's name ends with where its sweep file has several groups of the same methods."""
@@ -33,16 +34,6 @@ BENCHMARK_NAMES = {
     "imagenet": "ImageNet",
     "digits": "Digits on photographs",
 }
-
-
-@dataclass(frozen=True)
-class Vote:
-    """The plain vote on the whole test set, without certification: accuracy and its standard error as fractions."""
-
-    images: int
-    draws: int
-    accuracy: float
-    standard_error: float
 
 
 @dataclass(frozen=True)
@@ -64,7 +55,8 @@ class Cell:
     k: int
     runs: dict[str, Run]
     """Its certifications by name."""
-    vote: Vote | None
+    vote: Tally | None
+    """The plain vote on the whole test set, without certification."""
     seconds: dict[str, float]
     """How long the parts took, by the names of timing.json: train_seconds, certify_seconds, vote_seconds."""
     environment: dict[str, str]
@@ -140,7 +132,7 @@ def _load_cell(path: Path) -> Cell:
             title=str(benchmark["title"]),
             k=int(benchmark["shape"][-1]),
             runs={name: _load_certification(path, name) for name in names},
-            vote=None if vote is None else _vote(vote),
+            vote=None if vote is None else Tally.of(vote),
             seconds={str(name): float(value) for name, value in timing.items() if value is not None},
             environment={str(name): str(value) for name, value in environment.items()},
             certified_with=_optional(path / CERTIFY / MAIN / ENVIRONMENT) or {},
@@ -156,15 +148,6 @@ def _load_certification(path: Path, name: str) -> Run:
     if run.settings.norm != "linf":
         raise ReportError(f"{path} was certified for {run.settings.norm}, the tables are for linf; use ars report")
     return run
-
-
-def _vote(content: dict[str, Any]) -> Vote:
-    return Vote(
-        images=int(content["images"]),
-        draws=int(content["draws"]),
-        accuracy=float(content["accuracy"]),
-        standard_error=float(content["standard_error"]),
-    )
 
 
 def _optional(path: Path) -> dict[str, Any] | None:

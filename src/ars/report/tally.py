@@ -1,12 +1,12 @@
 """The accuracy of the plain vote on a test set, as vote.json states it; loads no torch."""
 
 import json
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from ars.certification.run_folder import BEGUN_VOTE, VOTE
-from ars.certification.writing import write_whole
 from ars.report.measures import standard_error
 
 
@@ -24,6 +24,19 @@ class Tally:
     seconds: float
     precision: str
     model: str
+
+    @classmethod
+    def of(cls, content: Mapping[str, Any]) -> Self:
+        """What vote.json holds; accuracy and standard error follow from the counts."""
+        return cls(
+            images=int(content["images"]),
+            draws=int(content["draws"]),
+            correct=int(content["correct"]),
+            seed=int(content["seed"]),
+            seconds=float(content["seconds"]),
+            precision=str(content["precision"]),
+            model=str(content["model"]),
+        )
 
     @property
     def accuracy(self) -> float:
@@ -49,18 +62,7 @@ class Tally:
 def read_tally(folder: Path, *, begun: bool = False) -> Tally | None:
     """The vote of a run, or what was begun of it; None where there is none that can be read."""
     try:
-        content: dict[str, Any] = json.loads((folder / _name(begun)).read_text(encoding="utf-8"))
-        return Tally(**{field.name: content[field.name] for field in fields(Tally)})
+        content: dict[str, Any] = json.loads((folder / (BEGUN_VOTE if begun else VOTE)).read_text(encoding="utf-8"))
+        return Tally.of(content)
     except (OSError, ValueError, KeyError, TypeError):
         return None
-
-
-def write_tally(folder: Path, tally: Tally, *, begun: bool) -> None:
-    """Write what is counted; the whole vote takes the place of what was begun."""
-    write_whole(folder / _name(begun), tally.to_json())
-    if not begun:
-        (folder / BEGUN_VOTE).unlink(missing_ok=True)
-
-
-def _name(begun: bool) -> str:
-    return BEGUN_VOTE if begun else VOTE
