@@ -2,6 +2,8 @@
 
 import errno
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -19,6 +21,15 @@ def test_a_full_disk_that_is_not_named_is_one_that_is_written_to():
     said = told(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
     assert said.startswith("the disk of the output or that of temporary files (")
     assert said.endswith("): No space left on device; make room and run the same command again")
+
+
+@pytest.mark.parametrize("package", ["yaml", "numpy"])
+def test_a_missing_package_is_named_even_before_a_command_is_read(package):
+    begin = f"import sys; sys.modules[{package!r}] = None; from ars.cli import main; main(['train'])"
+    done = subprocess.run([sys.executable, "-c", begin], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"ars: the package {package} is missing; install ars again with all that it needs")
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_sentences_stay_as_they_are():

@@ -33,6 +33,7 @@ groups:
   - {methods: [cohen], sigma: [0.5], vote: 10, keep_weights: true}
   - {methods: [static_mask], sigma: [0.5], seeds: [3], vote: 0}
 """
+MISSING = "the package dp_accounting is missing; install ars again with all that it needs: pip install ."
 CELLS = ["cohen-s0.5-seed0", "static_mask-s0.5-seed3"]
 
 
@@ -191,6 +192,29 @@ groups:
     assert "ars: 1 of 2 cells failed" in output.err
     assert "2 cells, 1 done, 1 left" in output.out
     assert "  cohen-s0.5-seed0: done" in output.out
+
+
+@pytest.mark.parametrize("method", ["unicr", "cohen"])
+def test_a_missing_package_is_told_before_anything_is_trained(written, tmp_path, capsys, monkeypatch, method):
+    monkeypatch.setitem(sys.modules, "dp_accounting.pld.common", None)
+    path = written.with_name("missing.yaml")
+    cells = "{methods: [cohen, unicr], sigma: [0.5], override: {beta: 2.345}, vote: 0}"
+    path.write_text(f"recipe: base.yaml\ngroups: [{cells}]")
+    runs = tmp_path / "runs"
+    assert main(["sweep", str(path), "--out", str(runs), "--device", "cpu"]) == 2
+    assert capsys.readouterr().err == f"ars: {MISSING}\n"
+    assert not runs.exists()
+    train = ["train", str(written.with_name("base.yaml")), f"--method={method}", "--beta=2.345", "--device=cpu"]
+    assert main([*train, "--out", str(runs)]) == (2 if method == "unicr" else 0)
+    assert runs.exists() == (method == "cohen")
+
+
+def test_more_images_than_there_are_are_refused_before_a_cell_is_trained(written, tmp_path, capsys):
+    path = written.with_name("many.yaml")
+    path.write_text("recipe: base.yaml\ngroups: [{methods: [cohen], sigma: [1], override: {certify.examples: 999}}]")
+    assert main(["sweep", str(path), "--out", str(tmp_path), "--device", "cpu"]) == 1
+    assert "cohen-s1-seed0: digits on photographs has 300 test images" in capsys.readouterr().err
+    assert not (tmp_path / "cohen-s1-seed0").exists()
 
 
 def test_the_next_attempt_goes_on_where_a_cell_failed(written, undisturbed, tmp_path, capsys, monkeypatch):

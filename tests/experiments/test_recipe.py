@@ -68,6 +68,7 @@ def test_dotted_overrides_change_single_values():
         ("certify: {norm: l2}", "method adaptive masks, which certifies linf only"),
         ("method: unicr\nbeta: 1.5\ncertify: {norm: l2}", "unicr certifies l2 for beta 2 only, got beta 1.5"),
         ("method: unicr\ncertify: {norm: l2}", "unicr certifies l2 for beta 2 only, got beta null"),
+        ("method: unicr\nbeta: 7", "at most 5, got 7"),
         ("beta: broad", "\"beta\": Expected a <class 'float'>. Got value: broad"),
         ("data: {kind: imagenet, size: big}", "\"data.size\": Expected a <class 'int'>. Got value: big"),
         ("certify: {tolerance: some}", "\"certify.tolerance\": Expected a <class 'float'>. Got value: some"),

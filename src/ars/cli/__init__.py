@@ -5,14 +5,18 @@ import shlex
 import sys
 from collections.abc import Sequence
 
+from ars.cli.errors import plain_warnings, told
+
 try:
     from ars import __version__
     from ars.cli import certify, data, demo, pack, predict, radius, report, results, sweep, train, vote
-    from ars.cli.errors import plain_warnings, told
     from ars.experiments.world import WorldError, read_world
 except KeyboardInterrupt:  # before main could say so
     print("\nars: interrupted before anything was begun", file=sys.stderr)
     sys.exit(130)
+except ModuleNotFoundError as error:
+    print(f"ars: {told(error)}", file=sys.stderr)
+    sys.exit(2)
 
 COMMANDS = (demo, train, certify, vote, predict, report, sweep, pack, results, radius, data)
 
@@ -39,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     except BrokenPipeError:
         return 1
-    except (ValueError, ArithmeticError, OSError) as error:
+    except (ValueError, ArithmeticError, OSError, ModuleNotFoundError) as error:
         print(f"{_who()}: {told(error)}", file=sys.stderr)
         return 2
 

@@ -46,7 +46,12 @@ def told(error: Exception) -> str:
 
     >>> told(FileExistsError(errno.EEXIST, "File exists", "runs"))
     'runs: File exists; a file is in the way: move it, or name another place'
+    >>> told(ModuleNotFoundError("No module named 'scipy.fft'", name="scipy.fft"))
+    'the package scipy is missing; install ars again with all that it needs: pip install .'
     """
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        package = error.name.partition(".")[0]
+        return f"the package {package} is missing; install ars again with all that it needs: pip install ."
     cause = error.__cause__
     if isinstance(error, WriteError) and isinstance(cause, OSError) and ADVICE.get(cause.errno or 0) == IN_THE_WAY:
         return told(cause)  # neither room nor rights would help

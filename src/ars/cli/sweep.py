@@ -6,7 +6,7 @@ import traceback
 from pathlib import Path
 
 from ars.certification.run_folder import MODEL
-from ars.certification.shards import SHARD_SIZE
+from ars.certification.shards import SHARD_SIZE, Layout
 from ars.cli.certify import certify_with_progress
 from ars.cli.errors import told
 from ars.cli.interrupt import terminable
@@ -55,9 +55,13 @@ def run(options: argparse.Namespace) -> int:
     print(show(sweep, plan), flush=True)
     if options.plan or not plan.left:
         return 0
+    from ars.experiments.certifiable import check_noise
     from ars.experiments.device import choose_device
 
     choose_device(options.device)  # a wrong name is no cell's fault
+    for row in plan.rows:
+        if not row.done:
+            check_noise(row.cell.recipe)  # nor is a package that is missing
     with alone_in(options.out), terminable():
         try:
             failed = _attempt_all(plan, options.out, options.device, budget)
@@ -113,7 +117,7 @@ def _attempt(cell: Cell, folder: Path, device: str, budget: Budget, times: Times
     except KeyboardInterrupt:
         if not budget.spent:
             raise
-    except (ValueError, ArithmeticError, OSError) as error:
+    except (ValueError, ArithmeticError, OSError, ModuleNotFoundError) as error:
         print(f"ars: {cell.name}: {told(error)}", file=sys.stderr, flush=True)
         return False
     except Exception:  # whatever it is, it is this cell's
@@ -125,11 +129,15 @@ def _attempt(cell: Cell, folder: Path, device: str, budget: Budget, times: Times
 def make_cell(cell: Cell, folder: Path, device_name: str, budget: Budget, times: Times) -> None:
     """Do what is left of a cell, step by step."""
     left = what_is_left(cell, folder)
+    from ars.experiments.build import build_benchmark
+    from ars.experiments.certifying.job import check_subset
     from ars.experiments.device import choose_device
     from ars.experiments.sweeps.masks import draw_pipeline_of, save_average_masks
     from ars.experiments.weights import round_weights
 
     if left.train:
+        benchmark, settings = build_benchmark(cell.recipe, choose_device(device_name)), cell.recipe.certify
+        check_subset(benchmark, Layout(settings.examples, settings.every))
         train_with_progress(cell.recipe, folder, device_name, enough=budget.watch(), starts=folder.parent)
     if left.rounding:
         round_weights(folder / MODEL)

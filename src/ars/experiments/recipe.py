@@ -16,6 +16,7 @@ from ars.certification.run_folder import NOT_OF_WEIGHTS, RECIPE
 from ars.certification.schedule import Mode, Schedule
 from ars.data.settings import Data
 from ars.theory import Norm
+from ars.theory.generalised_normal import check_shape
 from ars.training.settings import TrainSettings
 
 Method = Literal["adaptive", "cohen", "static_mask", "unicr", "sukenik"]
@@ -188,6 +189,8 @@ class Recipe:
             raise ValueError(f"sigma must be positive, got {self.sigma}")
         if self.seed < 0 or self.certify.seed < 0:
             raise ValueError(f"a seed must be at least 0, got {self.seed} and {self.certify.seed} (certify.seed)")
+        if self.beta is not None:
+            check_shape(self.beta)
         if self.method in MASKED and self.certify.norm != "linf":
             raise ValueError(
                 f"method {self.method} masks, which certifies linf only (Prop. 2.4), got certify.norm "

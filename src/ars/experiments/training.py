@@ -12,6 +12,7 @@ from ars.certification.writing import write_whole
 from ars.data.benchmark import Benchmark
 from ars.experiments.borrowing import load_classifier, pinned, take_start
 from ars.experiments.build import build_benchmark, build_model
+from ars.experiments.certifiable import check_certifiable
 from ars.experiments.device import choose_precision
 from ars.experiments.importing import check_fit
 from ars.experiments.pictures import draw_epoch
@@ -129,6 +130,7 @@ def _untrained(recipe: Recipe, benchmark: Benchmark, device: torch.device) -> Sm
     if recipe.classifier.freeze:
         freeze_classifier(model)
     _check_model(recipe, model, benchmark, device)
+    check_certifiable(model, recipe.certify, benchmark.shape)
     return model
 
 

@@ -6,17 +6,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
-import numpy as np
 import torch
 
 from ars.certification.certificate import Certificate
 from ars.certification.independence import check_independent
-from ars.certification.procedure import certify, check_request
+from ars.certification.procedure import certify
 from ars.certification.records import Record
 from ars.certification.run_folder import ENVIRONMENT
 from ars.certification.sampling import Precision
 from ars.certification.shards import Layout, begin, read_manifest, read_shard, write_shard
 from ars.data.benchmark import Benchmark
+from ars.experiments.certifiable import check_certifiable
 from ars.experiments.certifying.beginning import make_manifest
 from ars.experiments.certifying.request import Request
 from ars.experiments.device import choose_precision
@@ -70,17 +70,7 @@ def prepare(request: Request, device: torch.device) -> Job:
     records = request.records
     benchmark, model = request.load(device)
     settings = replace(request.settings, precision=choose_precision(request.settings.precision, device))
-    check_request(
-        model,
-        settings.schedule,
-        norm=settings.norm,
-        dim=int(np.prod(benchmark.shape)),
-        alpha=settings.alpha,
-        bound=settings.bound,
-        n_select=settings.n_select,
-        seed=settings.seed,
-        precision=cast(Precision, settings.precision),
-    )
+    check_certifiable(model, settings, benchmark.shape)
     some = benchmark.examples("test", sample(benchmark.size("test")))[0].to(device)
     wanted = make_manifest(
         settings,
@@ -114,7 +104,7 @@ def check_subset(benchmark: Benchmark, layout: Layout) -> None:
     if layout.examples > there:
         raise ValueError(
             f"{benchmark.title} has {there} test images at every={layout.every}, so {layout.examples} are too many; "
-            f"take --examples {there} or fewer"
+            f"take --examples {there} (certify.examples in a recipe) or fewer"
         )
 
 
