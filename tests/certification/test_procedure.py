@@ -141,9 +141,18 @@ def test_a_certificate_says_what_was_done(ars):
     assert answer.label == 1
 
 
-def test_indices_of_any_integer_kind_are_stated_as_plain_integers(cohen):
-    (answer,) = certify(cohen(), torch.rand(1, 1, 4, 4), indices=np.arange(3, 4), **QUICK)
-    assert type(answer.index) is int
+@pytest.mark.parametrize("kind", [np.int32, np.int64, np.uint8, torch.tensor])
+def test_numbers_of_any_kind_are_stated_as_plain_ones(cohen, kind):
+    x, plain = torch.rand(1, 1, 4, 4), {"n_select": 20, "n_estimate": 200, "seed": 7, "indices": [3], "batch_size": 100}
+    given = {name: [kind(3)] if name == "indices" else kind(number) for name, number in plain.items()}
+    (expected,) = certify(cohen(), x, alpha=0.0625, **plain)
+    for alpha in (np.float32(0.0625), np.float64(0.0625), torch.tensor(0.0625)):
+        (answer,) = certify(cohen(), x, alpha=alpha, **given)
+        assert answer == expected
+        assert (type(answer.seed), type(answer.index), type(answer.alpha)) == (int, int, float)
+        assert type(answer.schedule.n_max) is int
+    del given["n_select"], given["n_estimate"], plain["n_select"], plain["n_estimate"]
+    assert predict(cohen(), x, n=kind(200), alpha=0.05, **given) == predict(cohen(), x, n=200, alpha=0.05, **plain)
 
 
 @pytest.mark.parametrize(
@@ -163,13 +172,29 @@ def test_indices_of_any_integer_kind_are_stated_as_plain_integers(cohen):
         ({"n_estimate": 1000.5}, "n_estimate must be a whole number of at least 1, got 1000.5"),
         ({"batch_size": 0}, "batch_size must be a whole number of at least 1"),
         ({"n_select": 0}, "n_select must be a whole number of at least 1"),
-        ({"seed": -1}, "must be at least 0"),
+        ({"n_estimate": True}, "n_estimate must be a whole number of at least 1, got True"),
+        ({"n_select": None}, "n_select must be a whole number of at least 1, got None"),
+        ({"batch_size": "3"}, "batch_size must be a whole number of at least 1, got '3'"),
+        ({"alpha": "0.1"}, "alpha must be a number, got '0.1'"),
+        ({"alpha": None}, "alpha must be a number, got None"),
+        ({"seed": -1}, "seed must be a whole number of at least 0, got -1"),
+        ({"seed": None}, "seed must be a whole number of at least 0, got None"),
+        ({"seed": 0.5}, "seed must be a whole number of at least 0, got 0.5"),
+        ({"seed": True}, "seed must be a whole number of at least 0, got True"),
+        ({"mode": "curve", "radii": ["0.1"]}, "each of radii must be a number, got '0.1'"),
+        ({"mode": "curve", "radii": 0.1}, "radii must be a list of numbers, got 0.1"),
+        ({"mode": "curve", "radii": "12"}, "radii must be a list of numbers, got '12'"),
+        ({"mode": "radius", "tolerance": "0.1"}, "tolerance must be a number, got '0.1'"),
         ({"seed": 2**32}, "must be below 2\\^32"),
         ({"norm": "l1"}, "norm must be one of"),
         ({"bound": "wilson"}, "bound must be one of"),
         ({"precision": "float16"}, "precision must be one of"),
         ({"indices": [0, 1]}, "one distinct index"),
-        ({"indices": [-1]}, "must be at least 0"),
+        ({"indices": [-1]}, "an image's index must be a whole number of at least 0, got -1"),
+        ({"indices": [0.7]}, "an image's index must be a whole number of at least 0, got 0.7"),
+        ({"indices": ["a"]}, "an image's index must be a whole number of at least 0, got 'a'"),
+        ({"indices": [True]}, "an image's index must be a whole number of at least 0, got True"),
+        ({"indices": 3}, "indices must be a list of whole numbers, one for each image, got 3"),
         ({"indices": [2**32]}, "must be below 2\\^32"),
     ],
 )
@@ -243,6 +268,24 @@ def test_a_tie_is_an_abstention(cohen, monkeypatch):
     assert answer.counts == (50, 50, 0)
     assert answer.label is None
     assert answer.p_value == 1.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"n": 100.5}, "n must be a whole number of at least 1, got 100.5"),
+        ({"n": True}, "n must be a whole number of at least 1, got True"),
+        ({"n": None}, "n must be a whole number of at least 1, got None"),
+        ({"seed": None}, "seed must be a whole number of at least 0, got None"),
+        ({"alpha": "0.1"}, "alpha must be a number, got '0.1'"),
+        ({"indices": [0.7]}, "an image's index must be a whole number of at least 0, got 0.7"),
+    ],
+)
+def test_predict_refuses_what_is_no_number_before_anything_is_drawn(cohen, changes, sentence):
+    model = cohen()
+    with pytest.raises(ValueError, match=sentence):
+        predict(model, torch.rand(1, 4, 4), **{"seed": 0, **changes})
+    assert not model.classifier.calls
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1.0, math.nan, -1.0])

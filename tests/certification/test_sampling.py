@@ -165,7 +165,7 @@ def test_a_device_batch_is_never_larger_than_asked_but_for_one_block(cohen):
 @pytest.mark.parametrize(("seed", "index"), [(-1, 0), (0, -1)])
 def test_a_negative_seed_or_index_is_refused_before_drawing(cohen, seed, index):
     model = cohen()
-    with pytest.raises(ValueError, match="must be at least 0"):
+    with pytest.raises(ValueError, match="must be a whole number of at least 0"):
         count_votes(model, torch.rand(1, 1, 2, 2), [index], n=100, stage="estimate", seed=seed)
     assert not model.classifier.calls
 

@@ -9,7 +9,7 @@ from ars.certification.schedule import Outcome, Schedule, stopped_by_data
     ("arguments", "sentence"),
     [
         (("sequential", 100), "mode must be one of fixed, radius, curve"),
-        (("fixed", 0), "n_estimate must be at least 1"),
+        (("fixed", 0), "n_estimate must be a whole number of at least 1"),
         (("curve", 100), "needs radii"),
         (("fixed", 100, (0.1,)), "no other mode takes them"),
         (("curve", 100, (0.2, 0.1)), "increase strictly"),

@@ -67,6 +67,30 @@ def test_a_share_outside_the_open_interval_is_refused(share):
         adaptive(Brightness(), HalfMask(), sigma=0.5, share=share)
 
 
+def test_a_share_in_words_is_learned_or_refused():
+    with pytest.raises(ValueError, match="share must be a number strictly between 0 and 1, or 'learned', got 'half'"):
+        adaptive(Brightness(), HalfMask(), sigma=0.5, share="half")
+
+
+@pytest.mark.parametrize("sigma", ["0.5", None, True])
+def test_noise_that_is_no_number_is_refused(sigma):
+    for make in (
+        lambda: cohen(Brightness(), sigma=sigma),
+        lambda: static_mask(Brightness(), HalfMask(), sigma=sigma),
+        lambda: adaptive(Brightness(), HalfMask(), sigma=sigma),
+        lambda: adaptive(Brightness(), HalfMask(), sigma=sigma, share="learned"),
+        lambda: unicr(Brightness(), sigma=sigma, beta=2.25),
+    ):
+        with pytest.raises(ValueError, match="sigma must be a number, got "):
+            make()
+
+
+@pytest.mark.parametrize("references", [None, torch.rand(3, 4, 4), torch.rand(20, 3, 4, 4)])
+def test_too_few_references_are_refused(references):
+    with pytest.raises(ValueError, match=r"references must be a tensor \[n, c, h, w\] of more than 20 images, got "):
+        sukenik(Brightness(), references, sigma=0.5)
+
+
 def test_a_static_mask_at_one_is_cohen():
     x = torch.rand(4, 3, 8, 8, generator=torch.Generator().manual_seed(0))
     static = static_mask(Brightness(), StaticMask(8, 8), sigma=0.5)

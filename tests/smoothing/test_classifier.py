@@ -113,3 +113,12 @@ def test_no_l2_radius_for_a_masked_model_not_even_zero(constant_mask):
 def test_a_function_is_no_classifier():
     with pytest.raises(TypeError, match=r"must be a torch\.nn\.Module, got function; wrap it in one"):
         SmoothedClassifier(compose(Gaussian(0.5)), last, lambda image: image.flatten(1))
+    with pytest.raises(TypeError, match=r"the mask must be a torch\.nn\.Module, got function; wrap it in one"):
+        MaskedGaussian(0.5, lambda image: image)
+
+
+def test_a_step_is_no_mechanism_and_nothing_combines_nothing():
+    with pytest.raises(TypeError, match=r"the mechanism must be made by compose\(\.\.\.\), got Gaussian; compose it"):
+        SmoothedClassifier(Gaussian(0.5), last, Spy())
+    with pytest.raises(TypeError, match=r"combine must be a function such as ars\.last, got NoneType"):
+        SmoothedClassifier(compose(Gaussian(0.5)), None, Spy())

@@ -2,6 +2,7 @@ import math
 
 import pytest
 import torch
+from torch import nn
 
 from ars.smoothing import Composition, Gaussian, MaskedGaussian, compose
 from ars.theory import Ball
@@ -45,6 +46,12 @@ def test_the_noise_budgets_are_stated_in_order():
 def test_a_mechanism_without_steps_is_refused():
     with pytest.raises(ValueError, match="at least one step"):
         Composition([])
+
+
+@pytest.mark.parametrize("wrong", [0.5, [Gaussian(0.5)], nn.Identity(), Gaussian])
+def test_what_is_no_step_is_refused(wrong):
+    with pytest.raises(TypeError, match=r"a mechanism is made of steps such as Gaussian\(0.5\), got "):
+        compose(Gaussian(0.5), wrong)
 
 
 def test_the_parameters_of_a_mask_are_parameters_of_the_mechanism(smooth_mask):

@@ -96,7 +96,7 @@ def test_nothing_moved_shows_nothing():
 def test_repeats():
     assert repeat(Gaussian(0.5), 4).mu == pytest.approx(1.0)
     assert repeat(Laplace(0.5), 1) == Laplace(0.5)
-    with pytest.raises(ValueError, match="count must be at least 1"):
+    with pytest.raises(ValueError, match="count must be a whole number of at least 1"):
         repeat(Laplace(0.5), 0)
 
 

@@ -151,5 +151,5 @@ def test_what_no_proof_covers_is_refused():
     with pytest.raises(UnsupportedThreat, match="norm must be one of l2, linf, got 'l1'"):
         sukenik_radius(0.5, 0.01, 3072, 0.9, norm="l1")
     for dim in (0, -1):
-        with pytest.raises(ValueError, match="dim must be at least 1"):
+        with pytest.raises(ValueError, match="dim must be a whole number of at least 1"):
             sukenik_radius(0.5, 0.0, dim, 0.9, norm="l2")

@@ -151,5 +151,5 @@ def test_a_table_of_p_takes_under_a_second_once_the_tables_are_there():
 
 @pytest.mark.parametrize("dim", [0, -3])
 def test_a_dimension_is_positive(dim):
-    with pytest.raises(ValueError, match="dim must be at least 1"):
+    with pytest.raises(ValueError, match="dim must be a whole number of at least 1"):
         unicr_radius_linf(0.5, 2.25, dim, 0.9, 0.1)

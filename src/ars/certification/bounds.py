@@ -6,6 +6,7 @@ from typing import Literal, get_args
 
 from scipy.special import betainc, betaincc, betainccinv, betaincinv
 
+from ars.theory.arguments import as_number
 from ars.theory.rounding import ERROR
 
 Bound = Literal["cohen", "classes"]
@@ -19,10 +20,12 @@ LEVEL = 1 - 1e-9
 CHECKED = 1 - 5e-10
 
 
-def check_alpha(alpha: float) -> None:
+def check_alpha(alpha: float) -> float:
     """Refuse a failure probability for which no bound exists."""
+    alpha = as_number("alpha", alpha)
     if not 0 < alpha < 1:
         raise ValueError(f"alpha must lie strictly between 0 and 1, got {alpha}")
+    return alpha
 
 
 def lower_bound(successes: int, n: int, alpha: float) -> float:
@@ -31,7 +34,7 @@ def lower_bound(successes: int, n: int, alpha: float) -> float:
     >>> lower_bound(0, 10, 0.05), round(lower_bound(10, 10, 0.05), 4)
     (0.0, 0.7411)
     """
-    _check(successes, n, alpha)
+    alpha = _checked(successes, n, alpha)
     if successes == 0:
         return 0.0
     shape = successes, n - successes + 1
@@ -47,7 +50,7 @@ def upper_bound(successes: int, n: int, alpha: float) -> float:
     >>> upper_bound(10, 10, 0.05), round(upper_bound(0, 10, 0.05), 4)
     (1.0, 0.2589)
     """
-    _check(successes, n, alpha)
+    alpha = _checked(successes, n, alpha)
     if successes == n:
         return 1.0
     shape = successes + 1, n - successes
@@ -69,7 +72,7 @@ def class_probabilities(counts: Sequence[int], top: int, alpha: float, bound: Bo
     >>> class_probabilities([60, 20, 20], top=0, alpha=0.05, bound="classes")[1] < 0.5
     True
     """
-    check_alpha(alpha)
+    alpha = check_alpha(alpha)
     if not 0 <= top < len(counts):
         raise ValueError(f"top must be one of the {len(counts)} classes, got {top}")
     n = sum(counts)
@@ -110,7 +113,8 @@ def check_enough(n_estimate: int, alpha: float, bound: Bound) -> None:
         )
 
 
-def _check(successes: int, n: int, alpha: float) -> None:
-    check_alpha(alpha)
+def _checked(successes: int, n: int, alpha: float) -> float:
+    alpha = check_alpha(alpha)
     if not 0 <= successes <= n or n < 1:
         raise ValueError(f"need 0 <= successes <= n and n >= 1, got {successes} of {n}")
+    return alpha

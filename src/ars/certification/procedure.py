@@ -1,7 +1,6 @@
 """certify() and predict(): select a class, estimate its probability on fresh draws, abstain or state a radius."""
 
-from collections.abc import Sequence
-from numbers import Integral
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from ars.certification.schedule import Mode, Outcome, Schedule
 from ars.smoothing import SmoothedClassifier
 from ars.smoothing.images import as_batch
 from ars.theory import Norm
+from ars.theory.arguments import as_whole
 
 Image = Float[Tensor, "c h w"]
 Batch = Float[Tensor, "b c h w"]
@@ -40,7 +40,7 @@ def check_request(
     check_enough(schedule.n_max, alpha, bound)
     model.radius(0.75, 0.25, norm=norm, dim=dim)  # refuses a norm that the proof does not cover
     make_rule(schedule, model, norm=norm, dim=dim, alpha=alpha, bound=bound).check()
-    check_counts(n_select=n_select, n_estimate=schedule.n_max)
+    as_whole("n_select", n_select, least=1)
     check_drawing(seed, indices, precision)
 
 
@@ -50,13 +50,6 @@ def check_model(model: object) -> None:
         raise TypeError(
             f"expected a smoothed classifier, got {type(model).__name__}; smooth it: ars.cohen(net, sigma=0.5)"
         )
-
-
-def check_counts(**counts: int | None) -> None:
-    """Refuse numbers that are not whole and positive; None is as many as suits."""
-    for name, count in counts.items():
-        if count is not None and (not isinstance(count, Integral) or count < 1):
-            raise ValueError(f"{name} must be a whole number of at least 1, got {count!r}")
 
 
 def certify(
@@ -86,7 +79,8 @@ def certify(
     (default .01) of the radius, and mode="curve", which only decides which of the increasing radii are certified.
     """
     check_model(model)
-    check_counts(n_select=n_select, n_estimate=n_estimate, batch_size=batch_size)
+    n_select, n_estimate = as_whole("n_select", n_select, least=1), as_whole("n_estimate", n_estimate, least=1)
+    alpha, seed, batch_size = check_alpha(alpha), as_whole("seed", seed, least=0), _at_once(batch_size)
     images = as_batch(x)
     dim = images[0].numel()
     schedule = Schedule.of(mode, n_estimate, radii=radii, tolerance=tolerance)
@@ -177,9 +171,9 @@ def predict(
     it is certify() on image files.
     """
     check_model(model)
-    check_counts(n=n, batch_size=batch_size)
+    n, batch_size = as_whole("n", n, least=1), _at_once(batch_size)
+    alpha, seed = check_alpha(alpha), as_whole("seed", seed, least=0)
     images = as_batch(x)
-    check_alpha(alpha)
     if 2 * 0.5**n > alpha:
         raise ValueError(f"n={n} draws cannot tell two classes apart at alpha={alpha} even if all votes agree")
     names = _names(images, indices)
@@ -204,8 +198,16 @@ def predict(
     return predictions if x.ndim == 4 else predictions[0]
 
 
+def _at_once(batch_size: int | None) -> int | None:
+    """How many draws at most, None for as many as suits."""
+    return None if batch_size is None else as_whole("batch_size", batch_size, least=1)
+
+
 def _names(images: Batch, indices: Sequence[int] | None) -> list[int]:
-    names = list(range(len(images))) if indices is None else [int(index) for index in indices]
+    given = range(len(images)) if indices is None else indices
+    if not isinstance(given, Iterable):
+        raise ValueError(f"indices must be a list of whole numbers, one for each image, got {given!r}")
+    names = [as_whole("an image's index", index, least=0) for index in given]
     if len(names) != len(images) or len(set(names)) != len(names):
         raise ValueError(f"need one distinct index for each of the {len(images)} images, got {names}")
     return names

@@ -24,6 +24,7 @@ from ars.smoothing import SmoothedClassifier
 from ars.smoothing.compose import Composition
 from ars.smoothing.masked import masks_checked_at_the_end
 from ars.smoothing.mechanism import Images, one_batch
+from ars.theory.arguments import as_whole
 
 __all__ = [
     "BLOCK",
@@ -61,8 +62,7 @@ def _hashed(seed: int, index: int) -> tuple[int, int]:
 
 def check_drawing(seed: int, indices: Sequence[int], precision: Precision) -> None:
     """Refuse what no draws can be made with."""
-    if seed < 0 or min(indices, default=0) < 0:
-        raise ValueError(f"seed and image indices must be at least 0, got seed={seed}, index={min(indices, default=0)}")
+    seed, indices = as_whole("seed", seed, least=0), [as_whole("an image's index", it, least=0) for it in indices]
     if max(seed, *indices, 0) >= 2**32:  # beyond, two of them could share their noise
         raise ValueError(f"seed and image indices must be below 2^32, got seed={seed}, index={max(indices, default=0)}")
     _check_precision(precision)

@@ -1,12 +1,13 @@
 """How many draws an image gets: asked for in advance (Schedule), and how it went (Outcome)."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_DOWN, Context
 from typing import Literal, Self, get_args
 
 from ars.certification.bounds import Bound
+from ars.theory.arguments import as_number, as_whole
 
 Mode = Literal["fixed", "radius", "curve"]
 MODES: tuple[Mode, ...] = get_args(Mode)
@@ -34,8 +35,7 @@ class Schedule:
     def __post_init__(self) -> None:
         if self.mode not in MODES:
             raise ValueError(f"mode must be one of {', '.join(MODES)}, got {self.mode!r}")
-        if self.n_max < 1:
-            raise ValueError(f"n_estimate must be at least 1, got {self.n_max}")
+        as_whole("n_estimate", self.n_max, least=1)
         if bool(self.radii) != (self.mode == "curve"):
             raise ValueError(f"mode='curve' needs radii and no other mode takes them, got {self.mode!r}, {self.radii}")
         increasing = all(low < high for low, high in zip(self.radii, self.radii[1:], strict=False))
@@ -55,7 +55,10 @@ class Schedule:
     def of(cls, mode: Mode, n_max: int, *, radii: Sequence[float] = (), tolerance: float | None = None) -> Self:
         """A schedule with the default tolerance where its mode needs one and none is given."""
         default = TOLERANCE if mode == "radius" else None
-        return cls(mode, n_max, tuple(float(radius) for radius in radii), default if tolerance is None else tolerance)
+        if isinstance(radii, str) or not isinstance(radii, Iterable):
+            raise ValueError(f"radii must be a list of numbers, got {radii!r}")
+        grid = tuple(as_number("each of radii", radius) for radius in radii)
+        return cls(mode, n_max, grid, default if tolerance is None else as_number("tolerance", tolerance))
 
     def __str__(self) -> str:
         """The rule in words, for a reader.

@@ -20,6 +20,8 @@ def adaptive(
     if share == "learned":
         split = LearnedSplit(sigma)
         steps = compose(SplitGaussian(split), SplitMasked(split, mask))
+    elif isinstance(share, str):
+        raise ValueError(f"share must be a number strictly between 0 and 1, or 'learned', got {share!r}")
     else:
         first, second = split_noise(sigma, first=noise_of_share(sigma, share))
         steps = compose(Gaussian(first), MaskedGaussian(second, mask))

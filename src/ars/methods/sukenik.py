@@ -17,6 +17,9 @@ def sukenik(classifier: nn.Module, references: Float[Tensor, "n c h w"], *, sigm
     Trained with constant noise of the mean sigma(x); at each test image the votes are drawn, and the radius is stated,
     at that image's own sigma(x).
     """
+    if not isinstance(references, Tensor) or references.ndim != 4 or len(references) <= NEIGHBOURS:
+        given = list(references.shape) if isinstance(references, Tensor) else type(references).__name__
+        raise ValueError(f"references must be a tensor [n, c, h, w] of more than {NEIGHBOURS} images, got {given}")
     every = max(1, len(references) // CALIBRATION_IMAGES)
     distance = mean_distance(references[::every], references, NEIGHBOURS, skip_nearest=True)
     # rounded, so that every machine has the same noise

@@ -22,6 +22,10 @@ class SmoothedClassifier(nn.Module):
 
     def __init__(self, mechanism: Composition, combine: Combine, classifier: nn.Module) -> None:
         super().__init__()
+        if not isinstance(mechanism, Composition):
+            raise TypeError(f"the mechanism must be made by compose(...), got {type(mechanism).__name__}; compose it")
+        if not callable(combine):
+            raise TypeError(f"combine must be a function such as ars.last, got {type(combine).__name__}")
         if not isinstance(classifier, nn.Module):
             raise TypeError(
                 f"the classifier must be a torch.nn.Module, got {type(classifier).__name__}; wrap it in one"

@@ -17,6 +17,9 @@ class Composition(nn.Module):
         super().__init__()
         if not steps:
             raise ValueError("a mechanism needs at least one step")
+        for step in steps:
+            if not isinstance(step, Step):
+                raise TypeError(f"a mechanism is made of steps such as Gaussian(0.5), got {type(step).__name__}")
         self.steps = nn.ModuleList(steps)
 
     def release(self, x: Images, generator: Generators) -> list[Release]:

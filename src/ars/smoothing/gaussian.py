@@ -8,15 +8,17 @@ from torch import Tensor
 
 from ars.smoothing.mechanism import SCALE_ERROR, Generators, Images, Release, Step, normal_like
 from ars.theory import Ball
+from ars.theory.arguments import as_number
 from ars.theory.rounding import up
 from ars.theory.tradeoff import Gaussian as GaussianTradeOff
 
 
 def check_sigma(sigma: float) -> float:
     """Refuse a noise level that no guarantee can be stated for."""
+    sigma = as_number("sigma", sigma)
     if not 0 < sigma < math.inf:
         raise ValueError(f"sigma must be positive and finite, got {sigma}")
-    return float(sigma)
+    return sigma
 
 
 class Gaussian(Step):

@@ -30,6 +30,8 @@ class MaskedGaussian(Step):
 
     def __init__(self, sigma: float, mask: nn.Module) -> None:
         super().__init__()
+        if not isinstance(mask, nn.Module):
+            raise TypeError(f"the mask must be a torch.nn.Module, got {type(mask).__name__}; wrap it in one")
         self._sigma = check_sigma(sigma)
         self.mask = mask
 

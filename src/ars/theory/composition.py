@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 
+from ars.theory.arguments import as_number, as_whole
 from ars.theory.numeric import Numeric, numeric
 from ars.theory.rounding import up
 from ars.theory.tradeoff import Gaussian, Profiled, TradeOff
@@ -39,8 +40,7 @@ def repeat(part: Profiled, count: int) -> TradeOff:
     >>> repeat(Gaussian(1.0), 9).mu >= 3.0
     True
     """
-    if count < 1:
-        raise ValueError(f"count must be at least 1, got {count}")
+    count = as_whole("count", count, least=1)
     if isinstance(part, Gaussian):
         return Gaussian(up(part.mu * math.sqrt(count)))
     return part if count == 1 else Numeric(((part, count),))
@@ -52,8 +52,9 @@ def total_noise(sigmas: Sequence[float]) -> float:
     >>> total_noise([1.0]) <= 1.0
     True
     """
+    sigmas = [as_number("sigma", sigma) for sigma in sigmas]
     if not sigmas or not all(0 < sigma < math.inf for sigma in sigmas):
-        raise ValueError(f"need one or more positive noise levels, got {list(sigmas)}")
+        raise ValueError(f"need one or more positive noise levels, got {sigmas}")
     return 1 / up(math.hypot(*(1 / sigma for sigma in sigmas)))
 
 
@@ -64,6 +65,7 @@ def split_noise(sigma: float, *, first: float) -> tuple[float, float]:
     >>> round(second / first, 9)
     1.0
     """
+    sigma, first = as_number("sigma", sigma), as_number("first", first)
     if not 0 < sigma < first < math.inf:
         raise ValueError(f"need first > sigma > 0, got first={first}, sigma={sigma}")
     # 1 - (sigma/first)^2 as a product, so that first near sigma loses no digits
@@ -73,6 +75,7 @@ def split_noise(sigma: float, *, first: float) -> tuple[float, float]:
 
 def noise_of_share(sigma: float, share: float) -> float:
     """The sigma_1 that spends a share phi = sigma^2 / sigma_1^2 of the budget on the first step (paper: one half)."""
+    sigma, share = as_number("sigma", sigma), as_number("share", share)
     if not 0 < sigma < math.inf:
         raise ValueError(f"sigma must be positive and finite, got {sigma}")
     if not 0 < share < 1:

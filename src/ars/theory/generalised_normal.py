@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaincc, gammainccinv
 
+from ars.theory.arguments import as_number
 from ars.theory.rounding import ERROR, down
 
 # exp(-G) is nothing in float64 beyond this, so the tail needs no search further out
@@ -21,9 +22,10 @@ MOST_BETA = 5.0
 
 def check_shape(beta: float) -> float:
     """Refuse a shape whose density is not log-concave, so that no guarantee is proved, or too flat to tabulate."""
+    beta = as_number("beta", beta)
     if not 1 <= beta <= MOST_BETA:
         raise ValueError(f"beta must be at least 1 (log-concave noise) and at most {MOST_BETA:g}, got {beta}")
-    return float(beta)
+    return beta
 
 
 def noise_scale(sigma: float, beta: float) -> float:

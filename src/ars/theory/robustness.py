@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 from scipy.special import ndtri
 
+from ars.theory.arguments import as_number
 from ars.theory.composition import total_noise
 from ars.theory.rounding import ERROR, down
 from ars.theory.threat import Ball, Norm, check_dim
@@ -18,16 +19,18 @@ from ars.theory.tradeoff import Gaussian, TradeOff
 SLACK = 1e-12
 
 
-def _check(p_plus: float, p_minus: float) -> None:
+def _checked(p_plus: float, p_minus: float) -> tuple[float, float]:
+    p_plus, p_minus = as_number("p_plus", p_plus), as_number("p_minus", p_minus)
     if not 0 <= p_plus < 1:
         raise ValueError(f"p_plus must lie in [0, 1), got {p_plus}: no finite sample shows certainty")
     if not 0 < p_minus <= 1:
         raise ValueError(f"p_minus must lie in (0, 1], got {p_minus}: no finite sample rules a class out")
+    return p_plus, p_minus
 
 
 def gaussian_margin(p_plus: float, p_minus: float) -> float:
     """(Phi^-1(p_plus) - Phi^-1(p_minus)) / 2, rounded down, at least 0: the largest mu that G_mu may have."""
-    _check(p_plus, p_minus)
+    p_plus, p_minus = _checked(p_plus, p_minus)
     if p_plus <= p_minus:
         return 0.0
     high, low = float(ndtri(p_plus)), float(ndtri(p_minus))
@@ -38,7 +41,7 @@ def is_robust(f: TradeOff, p_plus: float, p_minus: float) -> bool:
     """Prop. 2.1: f(1 - p_plus) > 1 - f(p_minus) implies that the label does not change."""
     if isinstance(f, Gaussian):
         return f.mu < gaussian_margin(p_plus, p_minus)
-    _check(p_plus, p_minus)
+    p_plus, p_minus = _checked(p_plus, p_minus)
     return f(1 - p_plus) + f(p_minus) > 1 + SLACK
 
 
@@ -56,6 +59,7 @@ def certified_radius(
     def holds(radius: float) -> bool:
         return is_robust(guarantee(Ball(norm, dim, radius)), p_plus, p_minus)
 
+    p_plus, p_minus = _checked(p_plus, p_minus)
     if not holds(0.0) or p_plus <= p_minus:
         return 0.0
     low, high = 0.0, 1.0

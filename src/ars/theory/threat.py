@@ -4,6 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from ars.theory.arguments import as_number, as_whole
+
 Norm = Literal["l2", "linf"]
 NORMS: tuple[Norm, ...] = get_args(Norm)
 
@@ -18,10 +20,9 @@ def check_norm(norm: Norm) -> None:
         raise UnsupportedThreat(f"norm must be one of {', '.join(NORMS)}, got {norm!r}")
 
 
-def check_dim(dim: int) -> None:
+def check_dim(dim: int) -> int:
     """Refuse a number of coordinates that no image has."""
-    if not 1 <= dim < math.inf:
-        raise ValueError(f"dim must be at least 1 and finite, got {dim}")
+    return as_whole("dim", dim, least=1)
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class Ball:
     def __post_init__(self) -> None:
         check_norm(self.norm)
         check_dim(self.dim)
+        object.__setattr__(self, "radius", as_number("radius", self.radius))
         if not 0 <= self.radius < math.inf:
             raise ValueError(f"radius must be finite and at least 0, got {self.radius}")
 

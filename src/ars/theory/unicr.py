@@ -18,6 +18,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from ars.theory.arguments import as_number
 from ars.theory.generalised_normal import GeneralisedNormal, check_shape, large_dim_noise, noise_scale
 from ars.theory.numeric import Numeric
 from ars.theory.robustness import ars_radius_linf
@@ -110,7 +111,8 @@ def unicr_radius_linf(sigma: float, beta: float, dim: int, p_plus: float, p_minu
     >>> unicr_radius_linf(0.5, 2.25, 3072, 0.5, 0.5)
     0.0
     """
-    check_shape(beta)
+    beta = check_shape(beta)
+    sigma, p_plus, p_minus = as_number("sigma", sigma), as_number("p_plus", p_plus), as_number("p_minus", p_minus)
     gaussian = ars_radius_linf([sigma], dim, p_plus, p_minus)
     if beta == 2 or gaussian == 0:
         return gaussian

@@ -1,0 +1,35 @@
+"""Arguments that are numbers, of Python, NumPy or torch; text, truth values and what would have to be cut are none."""
+
+from operator import index
+from typing import Any, SupportsFloat
+
+
+def as_number(name: str, value: Any) -> float:
+    """The value in float64, in which everything is rounded to the safe side.
+
+    >>> as_number("alpha", "0.1")
+    Traceback (most recent call last):
+    ValueError: alpha must be a number, got '0.1'
+    """
+    if not isinstance(value, bool) and isinstance(value, SupportsFloat):
+        try:
+            return float(value)
+        except (TypeError, ValueError, RuntimeError):  # several numbers, in an array or a tensor
+            pass
+    raise ValueError(f"{name} must be a number, got {value!r}")
+
+
+def as_whole(name: str, value: Any, *, least: int) -> int:
+    """The value as a plain integer.
+
+    >>> as_whole("n", 100.5, least=1)
+    Traceback (most recent call last):
+    ValueError: n must be a whole number of at least 1, got 100.5
+    """
+    try:
+        number = least - 1 if isinstance(value, bool) else index(value)
+    except TypeError:
+        number = least - 1
+    if number < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
+    return number
