@@ -18,7 +18,7 @@ from ars.certification import shards
 from ars.certification.shards import merge
 from ars.cli import main
 from ars.data.opening import open_benchmark
-from ars.experiments.sweeps.alone import alone_in
+from ars.experiments.alone import alone_in
 
 BASE = """
 data: {passes: 1}
@@ -138,7 +138,7 @@ def test_a_benchmark_is_opened_once(written, tmp_path, monkeypatch):
 
 def test_two_sweeps_do_not_share_a_folder(written, tmp_path, capsys):
     arguments = ["sweep", str(written), "--out", str(tmp_path), "--device", "cpu"]
-    with alone_in(tmp_path):
+    with alone_in(tmp_path, "sweep"):
         assert main(arguments) == 2
         assert f"another ars sweep works in {tmp_path}; wait until it ends" in capsys.readouterr().err
         assert main([*arguments, "--plan"]) == 0

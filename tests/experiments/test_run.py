@@ -19,6 +19,7 @@ from .conftest import CPU, TINY
 def test_a_run_folder_holds_all_that_a_report_needs(trained):
     names = {str(path.relative_to(trained)) for path in trained.rglob("*") if path.is_file()}
     assert names == {
+        ".train.lock",
         "recipe.yaml",
         "benchmark.json",
         "environment.json",

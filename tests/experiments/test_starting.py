@@ -9,6 +9,7 @@ from PIL import Image
 
 from ars.data.errors import DataError
 from ars.data.settings import Data
+from ars.experiments.alone import TakenError, alone_in
 from ars.experiments.recipe import Classifier, RecipeError, Start, cell_name, read_recipe
 from ars.experiments.run import load_run
 from ars.experiments.starting import epochs_in_all, start_folder, start_of, starts_of
@@ -44,6 +45,13 @@ def recipe(photos):
 def rounded(tensor):
     """As weights are handed on."""
     return tensor.bfloat16().to(tensor.dtype) if tensor.dtype == torch.float32 else tensor
+
+
+def test_a_shared_start_is_trained_by_one_process_at_a_time(recipe, tmp_path):
+    start = start_folder(tmp_path, start_of(recipe))
+    with alone_in(start, "train"), pytest.raises(TakenError, match=f"another ars train works in {start}; wait until"):
+        train_run(recipe, tmp_path / "run", device=CPU, starts=tmp_path)
+    assert train_run(recipe, tmp_path / "run", device=CPU, starts=tmp_path)
 
 
 @pytest.mark.parametrize("method", ["adaptive", "cohen", "static_mask"])

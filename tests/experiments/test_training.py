@@ -1,14 +1,22 @@
+import dataclasses
 import json
 import shutil
+import signal
+import subprocess
+import sys
 import time
 
 import pytest
 
-from ars.certification.writing import WriteError
+from ars.cli import main
+from ars.cli.errors import told
+from ars.experiments import training as training_module
+from ars.experiments.alone import TakenError
 from ars.experiments.recipe import RecipeError
 from ars.experiments.training import train_run
 from ars.training.checkpoint import CheckpointError, load_tensors, save_tensors
 from ars.training.loop import Interrupted
+from ars.training.ranks import Ranks
 
 from .conftest import CPU, TINY
 
@@ -73,5 +81,67 @@ def test_a_folder_of_another_recipe_or_another_purpose_is_refused(trained, tiny,
 
 def test_a_folder_that_cannot_be_made_is_named_with_a_way_out(tiny, tmp_path):
     (tmp_path / "file").write_text("not a folder")
-    with pytest.raises(WriteError, match=r"cannot write .*run/recipe.yaml: Not a directory; .*the same command"):
+    with pytest.raises(NotADirectoryError) as caught:
         train_run(tiny(), tmp_path / "file" / "run", device=CPU)
+    advice = "a file is in the way: move it, or name another place"
+    assert told(caught.value) == f"{tmp_path / 'file' / 'run'}: Not a directory; {advice}"
+
+
+def files(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_two_trainings_do_not_share_a_folder(tiny, tmp_path, capsys):
+    """The second is told, nothing is harmed, and once the first was killed another goes on from its checkpoint."""
+    run, seen = tmp_path / "run", []
+    options = ["--data.passes=1", "--classifier.width=4", "--mask.width=2", "--train.batch_size=256", "--device=cpu"]
+    options += ["--out", str(run), "--train.epochs=5000", "--train.precision=float32", "--train.checkpoint_minutes=0"]
+    first = subprocess.Popen([sys.executable, "-m", "ars.cli", "train", *options], stderr=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 120
+        while not (run / "checkpoint.safetensors").exists():
+            assert time.monotonic() < deadline
+            assert first.poll() is None
+            time.sleep(0.1)
+        first.send_signal(signal.SIGSTOP)
+        before = files(run)
+        assert main(["train", *options]) == 2
+        told_of = f"ars: another ars train works in {run}; wait until it ends, or give another --out\n"
+        assert capsys.readouterr().err == told_of
+        assert files(run) == before
+    finally:
+        first.kill()
+        first.wait()
+    train = dataclasses.replace(TINY.train, epochs=5000, checkpoint_minutes=0.0)
+    with pytest.raises(Interrupted):
+        train_run(tiny(train=train), run, device=CPU, watch=seen.append, stop=lambda: bool(seen))
+    assert seen[0].step > 1
+
+
+def test_what_another_process_trained_meanwhile_is_kept(trained, tiny, tmp_path, monkeypatch):
+    whole = (trained / "model.safetensors").read_bytes()
+    monkeypatch.setattr(training_module, "check_batch", lambda *_: shutil.copytree(trained, tmp_path / "run"))
+    assert not train_run(tiny(), tmp_path / "run", device=CPU)
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == whole
+    monkeypatch.setattr(training_module, "check_batch", lambda *_: shutil.copytree(trained, tmp_path / "other"))
+    with pytest.raises(RecipeError, match="holds a run of another recipe"):
+        train_run(tiny(sigma=0.1), tmp_path / "other", device=CPU)
+
+
+def test_of_several_processes_the_first_holds_the_folder_and_all_hear_that_it_is_taken(tiny, tmp_path):
+    class Second(Ranks):
+        rank, size = 1, 2
+
+        def gather(self, values):
+            return [[1.0], list(values)]
+
+    with pytest.raises(TakenError, match="run is taken, as the first process says"):
+        train_run(tiny(), tmp_path / "run", device=CPU, ranks=Second())
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_training_that_is_refused_leaves_no_folder(tiny, tmp_path):
+    recipe = tiny(train=dataclasses.replace(TINY.train, batch_size=10**6))
+    with pytest.raises(ValueError, match="batch_size=1000000 is above the"):
+        train_run(recipe, tmp_path / "run", device=CPU)
+    assert not (tmp_path / "run").exists()

@@ -14,8 +14,8 @@ from ars.cli.live import duration
 from ars.cli.options import Subparsers, add_command, add_device
 from ars.cli.train import train_with_progress
 from ars.cli.vote import sentence, vote_with_progress
+from ars.experiments.alone import alone_in
 from ars.experiments.certifying.request import Request
-from ars.experiments.sweeps.alone import alone_in
 from ars.experiments.sweeps.budget import Budget
 from ars.experiments.sweeps.file import Cell, Sweep, read_sweep
 from ars.experiments.sweeps.plan import Plan, Row, make_plan
@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
     for row in plan.rows:
         if not row.done:
             check_noise(row.cell.recipe)  # nor is a package that is missing
-    with alone_in(options.out), terminable():
+    with alone_in(options.out, "sweep"), terminable():
         try:
             failed = _attempt_all(plan, options.out, options.device, budget)
         finally:

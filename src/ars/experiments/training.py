@@ -1,6 +1,7 @@
 """Training the recipe of a run into its folder, after its start where it has one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -10,6 +11,7 @@ import torch
 from ars.certification.run_folder import CHECKPOINT, MODEL, RECIPE, START
 from ars.certification.writing import write_whole
 from ars.data.benchmark import Benchmark
+from ars.experiments.alone import TakenError, alone_in
 from ars.experiments.borrowing import load_classifier, pinned, take_start
 from ars.experiments.build import build_benchmark, build_model
 from ars.experiments.certifiable import check_certifiable
@@ -23,7 +25,7 @@ from ars.experiments.timing import train_seconds, write_train_seconds
 from ars.smoothing import SmoothedClassifier
 from ars.training.checkpoint import check_whole, save_tensors
 from ars.training.freezing import freeze_classifier
-from ars.training.loop import Trainer
+from ars.training.loop import Trainer, check_batch
 from ars.training.progress import Progress, Standing
 from ars.training.ranks import Ranks
 
@@ -75,6 +77,42 @@ def _train(recipe: Recipe, folder: Path, report: Callable[[Progress], None], ses
         return False
     benchmark = build_benchmark(recipe, device)
     model = _untrained(recipe, benchmark, device)
+    check_batch(benchmark, recipe.train)
+    if not (folder / CHECKPOINT).exists():
+        _check_starts(recipe, folder, session)
+    with _alone(folder, ranks):
+        check_folder(folder, recipe)  # once more: what another process made of it meanwhile
+        if (folder / MODEL).exists():
+            return False
+        _train_alone(model, benchmark, recipe, folder, report, session)
+    return True
+
+
+@contextmanager
+def _alone(folder: Path, ranks: Ranks) -> Iterator[None]:
+    """Hold the folder for these processes, of which the first does; all are refused while others train there."""
+    with ExitStack() as held:
+        taken: TakenError | None = None
+        try:
+            if ranks.first:
+                held.enter_context(alone_in(folder, "train"))
+        except TakenError as error:
+            taken = error
+        if any(refused for (refused,) in ranks.gather([taken is not None])):
+            raise taken or TakenError(f"{folder} is taken, as the first process says")
+        yield
+
+
+def _train_alone(
+    model: SmoothedClassifier,
+    benchmark: Benchmark,
+    recipe: Recipe,
+    folder: Path,
+    report: Callable[[Progress], None],
+    session: _Session,
+) -> None:
+    """Train a model that was checked, in a folder that is held; its start before it."""
+    device, ranks = session.device, session.ranks
     spent = _train_start(model, recipe, folder, session)
     trainer = Trainer(
         model,
@@ -102,14 +140,14 @@ def _train(recipe: Recipe, folder: Path, report: Callable[[Progress], None], ses
         write_train_seconds(folder, trainer.seconds)
         _keep_model(model, recipe, folder)
     ranks.wait()
-    return True
 
 
 def _take_over(recipe: Recipe, folder: Path) -> None:
     """Make the folder of a cell from what was begun of it as the start of others."""
     begun = begun_as_start(recipe, folder)
     if begun is not None:
-        begun.rename(folder)  # at once and whole
+        with alone_in(begun, "train"):
+            begun.rename(folder)  # at once and whole
         write_whole(folder / RECIPE, recipe.to_yaml())
 
 
@@ -139,7 +177,6 @@ def _train_start(model: SmoothedClassifier, recipe: Recipe, folder: Path, sessio
     start = start_of(recipe)
     if start is None or (folder / CHECKPOINT).exists():  # which has all that came of it
         return 0.0
-    _check_starts(recipe, folder, session)
     if session.ranks.first:
         claim(folder, recipe)
     begun = session.folder_of(start, folder)

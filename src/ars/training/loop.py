@@ -48,6 +48,13 @@ class Interrupted(Exception):
     """Training was asked to stop; its state is saved."""
 
 
+def check_batch(benchmark: Benchmark, settings: TrainSettings) -> int:
+    """The batches of an epoch; refuse one that is larger than all training images."""
+    if settings.batch_size > benchmark.train_size():
+        raise ValueError(f"batch_size={settings.batch_size} is above the {benchmark.train_size()} training images")
+    return benchmark.train_size() // settings.batch_size
+
+
 class Trainer:
     """Trains a smoothed classifier in place, with separate optimisers for mask and classifier.
 
@@ -74,9 +81,7 @@ class Trainer:
         self.seed, self.precision, self.identity, self.norm = seed, precision, identity, norm
         self.checkpoint, self.log = folder / CHECKPOINT, folder / LOG
         self.device = next(model.parameters()).device
-        self.steps_per_epoch = benchmark.train_size() // settings.batch_size
-        if self.steps_per_epoch < 1:
-            raise ValueError(f"batch_size={settings.batch_size} is above the {benchmark.train_size()} training images")
+        self.steps_per_epoch = check_batch(benchmark, settings)
         self.optimizers = make_optimizers(model, settings)
         self.modes = Modes(model, mask_only_epochs=settings.mask_only_epochs)
         self.average = MovingAverage(model, settings.ema) if settings.ema else None

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
-LOCK = ".sweep.lock"
+Work = Literal["sweep", "train", "vote"]
 
 
 class TakenError(ValueError):
@@ -12,18 +13,22 @@ class TakenError(ValueError):
 
 
 @contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
-    """Make the folder and hold it; refused while another process does. The hold ends with its process in any case."""
+def alone_in(folder: Path, work: Work) -> Iterator[None]:
+    """Make the folder and hold it for this work; refused while another process does.
+
+    The hold ends with its process in any case.
+    """
     from filelock import FileLock, Timeout
 
     if folder.exists() and not folder.is_dir():
         raise TakenError(f"{folder} is a file; choose another folder with --out")
     folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / LOCK)
+    lock = FileLock(folder / f".{work}.lock")
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        raise TakenError(f"another ars sweep works in {folder}; wait until it ends, or give another --out") from None
+        other = "" if work == "vote" else ", or give another --out"
+        raise TakenError(f"another ars {work} works in {folder}; wait until it ends{other}") from None
     try:
         yield
     finally:
