@@ -3,6 +3,7 @@
 import json
 import math
 import shutil
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from ars.certification.sampling import local_votes
 from ars.certification.shards import merge
 from ars.data.digits import DigitsOnPhotographs
 from ars.experiments import voting
+from ars.experiments.alone import TakenError, alone_in
 from ars.experiments.run import load_run
 from ars.experiments.voting import vote_run
 from ars.methods import cohen
@@ -103,6 +105,32 @@ def test_a_finished_vote_of_other_draws_is_not_written_over(run):
     assert vote(run, draws=7).draws == 7
     with pytest.raises(ValueError, match="need draws >= 1"):
         vote(run, draws=0)
+
+
+def test_two_votes_do_not_share_a_folder(run):
+    """Of different draws, they would write over each other's; a finished one is read at any time."""
+    with alone_in(run, "vote"):
+        with pytest.raises(TakenError, match=r"another ars vote works in .*run; wait until it ends$"):
+            vote(run, draws=7)
+        assert not list(run.glob("vote*"))
+    whole = vote(run)
+    with alone_in(run, "vote"):
+        assert vote(run).same_vote(whole)
+
+
+def test_a_vote_that_another_process_finished_meanwhile_is_not_made_again(run, monkeypatch):
+    whole = vote(run)
+    kept = (run / "vote.json").read_text()
+    (run / "vote.json").unlink()
+
+    @contextmanager
+    def late(*_):
+        (run / "vote.json").write_text(kept)
+        yield
+
+    monkeypatch.setattr(voting, "alone_in", late)
+    assert vote(run).correct == whole.correct
+    assert (run / "vote.json").read_text() == kept
 
 
 def test_a_vote_of_other_weights_is_made_anew(run):

@@ -16,6 +16,7 @@ from ars.certification.run_folder import BEGUN_VOTE, VOTE
 from ars.certification.sampling import BLOCK, Precision, local_votes
 from ars.certification.writing import write_whole
 from ars.data.benchmark import Benchmark
+from ars.experiments.alone import alone_in
 from ars.experiments.device import choose_precision
 from ars.experiments.fingerprint import fingerprint
 from ars.experiments.run import load_run
@@ -45,20 +46,30 @@ def vote_run(
         raise ValueError(f"need draws >= 1 and seed >= 0, got {draws} and {seed}")
     _, benchmark, model = load_run(folder, device, classifier=classifier)
     total = benchmark.size("test")
-    tally = Tally(0, draws, 0, seed, 0.0, choose_precision(precision, device), fingerprint(model))
-    _check_free(folder, tally)
-    for begun in (True, False):
-        have = read_tally(folder, begun=begun)
-        if have is not None and have.same_vote(tally) and have.images <= total:
-            tally = have
+    wanted = Tally(0, draws, 0, seed, 0.0, choose_precision(precision, device), fingerprint(model))
+    tally = _go_on(folder, wanted, total)
     report(tally, total)
-    while tally.images < total:
-        if stop():
-            raise KeyboardInterrupt
-        tally = _more(tally, model, benchmark, device)
-        write_tally(folder, tally, begun=tally.images < total)
-        report(tally, total)
+    if tally.images == total:  # so that nothing is written
+        return tally
+    with alone_in(folder, "vote"):
+        tally = _go_on(folder, wanted, total)  # another process may have come further meanwhile
+        while tally.images < total:
+            if stop():
+                raise KeyboardInterrupt
+            tally = _more(tally, model, benchmark, device)
+            write_tally(folder, tally, begun=tally.images < total)
+            report(tally, total)
     return tally
+
+
+def _go_on(folder: Path, wanted: Tally, total: int) -> Tally:
+    """What there is of the vote that is asked for."""
+    _check_free(folder, wanted)
+    for begun in (False, True):
+        have = read_tally(folder, begun=begun)
+        if have is not None and have.same_vote(wanted) and have.images <= total:
+            return have
+    return wanted
 
 
 def _check_free(folder: Path, wanted: Tally) -> None:
