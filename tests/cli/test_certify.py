@@ -226,7 +226,8 @@ def test_a_model_of_ones_own_is_certified_and_reported(tmp_path, monkeypatch, ca
     for command, words in (
         (["certify", "runs/own"], f"records alone; {go_on} goes on"),
         (["predict", "runs/own", "a.png"], "ars predict cannot load it, ars.certify(model, image, seed=0) in Python "),
-        (["vote", "runs/own"], f"ars vote cannot load it, and {go_on} goes on with them (with --sigma 0.5 where"),
+        (["vote", "runs/own"], f"ars vote cannot load it, and {go_on} goes on with them\n"),
+        (["certify", "runs/plain"], "ars certify --model own_model:network --sigma 0.5 --data digits --out runs/plain"),
     ):
         assert main(command) == 2
         assert words in capsys.readouterr().err
@@ -254,10 +255,10 @@ def test_the_command_that_goes_on_with_a_model_of_ones_own_has_all_of_its_data(t
     told = capsys.readouterr().err.split("; ")[1]
     command = shlex.split(told.partition(" goes on")[0])[1:]
     assert command == [
-        "certify", "--model", "own_model:network", "--data", "digits", "--data.seed", "3", "--data.passes", "2",
-        "--out", "my runs",
+        "certify", "--model", "own_model:network", "--sigma", "0.5", "--data", "digits", "--data.seed", "3",
+        "--data.passes", "2", "--out", "my runs",
     ]  # fmt: skip
-    assert main([*command, "--sigma=0.5", "--device=cpu"]) == 0
+    assert main([*command, "--device=cpu"]) == 0
     sys.modules.pop("own_model")
 
 

@@ -13,6 +13,9 @@ PACKED = "records.jsonl.gz"  # of a certification that was packed, all of its re
 VOTE, BEGUN_VOTE, MASKS = "vote.json", "vote-begun.json", "masks.npz"
 SWEEP = "sweep.yaml"  # packed beside the cells of a sweep
 
+GIVEN_SIGMA = "given_sigma"
+"""Key of the recipe of a model that was not trained here: the noise that --sigma gave it, null where it has its own."""
+
 NOT_OF_WEIGHTS = ("data.workers", "train.checkpoint_minutes", "train.pictures_every")
 """Keys of its recipe's training and data that change no weight."""
 

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from ars.certification.bounds import BOUNDS
-from ars.certification.run_folder import MAIN, RECIPE
+from ars.certification.run_folder import GIVEN_SIGMA, MAIN, RECIPE
 from ars.certification.schedule import MODES
 from ars.data.settings import KEYS
 from ars.experiments.certifying.beginning import begun_settings
@@ -127,10 +127,10 @@ def recipe_of(folder: Path, *, instead: str = "") -> CertifySettings:
         raise ValueError(f"{folder} is not a run folder: it has no {RECIPE}; make one with ars train")
     imported = imported_model(path)
     if imported is not None:
+        doubt = f" (with --sigma {imported['sigma']:g} where that is a classifier without noise of its own)"
         raise ValueError(
             f"{folder} belongs to a model that was not trained here, of which it holds the records alone; {instead}"
-            f"{certify_command(imported, folder)} goes on with them (with --sigma {imported['sigma']:g} where that is "
-            "a classifier without noise of its own)"
+            f"{certify_command(imported, folder)} goes on with them{'' if GIVEN_SIGMA in imported else doubt}"
         )
     return read_recipe(path).certify
 
@@ -151,15 +151,16 @@ def certify_command(imported: dict[str, Any], folder: Path) -> str:
     """The command that goes on with the records of an imported model; keys of its data at their defaults left out.
 
     >>> data = {"kind": "folder", "root": "my photos", "size": 64, "seed": 1, "pasted": None}
-    >>> certify_command({"model": "my:model", "data": data}, Path("runs/m"))
-    "ars certify --model my:model --data 'folder:my photos' --data.seed 1 --out runs/m"
+    >>> certify_command({"model": "my:net", "data": data, "given_sigma": 0.5}, Path("runs/m"))
+    "ars certify --model my:net --sigma 0.5 --data 'folder:my photos' --data.seed 1 --out runs/m"
     """
     kind, usual = imported["data"]["kind"], {"seed": 0, **KEYS[imported["data"]["kind"]]}
     given = {key: value for key, value in imported["data"].items() if key != "kind" and value != usual.get(key)}
     data = ":".join([kind, *([str(given.pop("root"))] if "root" in given else [])])
     keys = [part for key, value in given.items() for part in (f"--data.{key}", str(value))]
+    noise = ["--sigma", str(sigma)] if (sigma := imported.get(GIVEN_SIGMA)) is not None else []
     return shlex.join(
-        ["ars", "certify", "--model", imported["model"], "--data", data, *keys, "--out", str(folder)]
+        ["ars", "certify", "--model", imported["model"], *noise, "--data", data, *keys, "--out", str(folder)]
     )  # fmt: skip
 
 

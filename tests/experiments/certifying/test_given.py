@@ -1,3 +1,4 @@
+import dataclasses
 import sys
 
 import pytest
@@ -9,6 +10,7 @@ from ars.experiments.certifying.given import Given, import_model
 from ars.experiments.certifying.local_engine import certify_run
 from ars.experiments.certifying.request import Request
 from ars.experiments.recipe import CertifySettings, RecipeError
+from ars.methods import cohen
 from ars.smoothing import SmoothedClassifier
 from ars.theory import total_noise
 
@@ -178,6 +180,26 @@ def test_its_records_are_certified_into_a_folder_that_says_what_it_holds(models)
             certify_run(Request(out, settings, given=other), device=CPU)
     with pytest.raises(RecipeError, match="is not a run folder"):
         certify_run(Request(models, settings, given=given), device=CPU)
+
+
+@pytest.mark.parametrize(("name", "sigma"), [("smoothed", None), ("network", 0.5)])
+def test_records_go_on_at_the_noise_that_they_were_begun_with_whoever_gave_it(models, name, sigma):
+    settings = CertifySettings(examples=3, n_select=10, n_estimate=20, precision="float32")
+    given, out = Given(f"my_models:{name}", ("--data.kind=digits",), sigma), models / "out"
+    certify_run(out, settings, device=CPU, given=given)
+    recipe = yaml.safe_load((out / "recipe.yaml").read_text())
+    assert recipe["given_sigma"] == sigma
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    sys.modules["my_models"].smoothed = cohen(sys.modules["my_models"].network, sigma=0.25)
+    other = dataclasses.replace(given, sigma=None if sigma is None else 0.25)
+    words = f"holds records of my_models:{name} at sigma = 0.5, asked for is 0.25; give the same noise, or choose"
+    with pytest.raises(RecipeError, match=words):
+        certify_run(out, settings, device=CPU, given=other)
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+    # as a version before wrote it, and with the noise by other means
+    (out / "recipe.yaml").write_text(yaml.safe_dump({key: recipe[key] for key in recipe if key != "given_sigma"}))
+    setattr(sys.modules["my_models"], name, cohen(sys.modules["my_models"].network, sigma=0.5))
+    certify_run(out, settings, device=CPU, given=dataclasses.replace(given, sigma=None))
 
 
 @pytest.mark.parametrize(("name", "sigma"), [("smoothed", 0.5), ("two_steps", 0.25)])

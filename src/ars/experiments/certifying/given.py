@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 import yaml
 
-from ars.certification.run_folder import RECIPE
+from ars.certification.run_folder import GIVEN_SIGMA, RECIPE
 from ars.certification.writing import write_whole
 from ars.data.benchmark import Benchmark
 from ars.experiments.build import build_benchmark
@@ -41,11 +42,10 @@ class Given:
         # looked at before the recipe, which another rank may be writing
         used = folder.exists() and (not folder.is_dir() or any(folder.glob("[!.]*")))
         if path.exists():
-            if _read(path) != content:
-                raise RecipeError(f"{folder} holds another model or benchmark; choose another folder with --out")
+            _check_same(folder, _read(path), content)
         elif used:
             raise RecipeError(f"{folder} exists and is not a run folder; choose another folder with --out")
-        write_whole(path, yaml.safe_dump(content, sort_keys=False))
+        write_whole(path, yaml.safe_dump({**content, GIVEN_SIGMA: self.sigma}, sort_keys=False))
         describe(folder, benchmark, device)
 
 
@@ -62,6 +62,19 @@ class Around:
 
     def claim(self, folder: Path, model: SmoothedClassifier, benchmark: Benchmark, device: torch.device) -> None:
         """Nothing: the folder is the run's own."""
+
+
+def _check_same(folder: Path, kept: object, wanted: dict[str, Any]) -> None:
+    """Refuse a folder of another model, benchmark or noise; by whom the noise was given, its digest need not say."""
+    have = {name: value for name, value in kept.items() if name != GIVEN_SIGMA} if isinstance(kept, dict) else {}
+    if have == wanted:
+        return
+    if {**have, "sigma": wanted["sigma"]} == wanted:
+        raise RecipeError(
+            f"{folder} holds records of {wanted['model']} at sigma = {have.get('sigma')}, asked for is "
+            f"{wanted['sigma']:g}; give the same noise, or choose another folder with --out"
+        )
+    raise RecipeError(f"{folder} holds another model or benchmark; choose another folder with --out")
 
 
 def _read(path: Path) -> object:
