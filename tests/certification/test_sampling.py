@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from ars.certification.procedure import certify
-from ars.certification.sampling import BLOCK, autocast, block_seed, count_votes, local_votes
+from ars.certification.sampling import BLOCK, autocast, block_seed, count_votes, local_votes, watched
 from ars.smoothing import Gaussian, MaskedGaussian, SmoothedClassifier, compose, last, minimum_variance
 from ars.training.loop import step_seed
 
@@ -160,6 +160,16 @@ def test_a_device_batch_is_never_larger_than_asked_but_for_one_block(cohen):
     count_votes(model, torch.rand(4, 1, 2, 2), range(4), n=500, stage="estimate", seed=0, batch_size=777)
     assert max(model.classifier.calls) == 700
     assert all(size % BLOCK == 0 for size in model.classifier.calls)
+
+
+def test_whoever_watches_hears_of_the_draws_that_count_batch_by_batch(cohen):
+    heard, how = [], {"n": 250, "stage": "estimate", "seed": 0, "batch_size": 200}
+    images = torch.rand(3, 1, 2, 2)
+    with watched(heard.append):
+        seen = count_votes(cohen(), images, range(3), **how)
+    assert heard == [200, 150, 150, 200, 50]  # blocks of 100, 100 and 50 draws an image, two at a time
+    assert seen.tolist() == count_votes(cohen(), images, range(3), **how).tolist()
+    assert sum(heard) == 3 * 250  # and nothing after
 
 
 @pytest.mark.parametrize(("seed", "index"), [(-1, 0), (0, -1)])

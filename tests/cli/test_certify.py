@@ -304,6 +304,10 @@ def test_the_live_view_says_all_that_is_wanted(capsys):
     assert describe(Progress(total=8, done=4, right=2), "linf").startswith(
         "certified 50%, average radius 0.00/255, the"
     )
+    first = Progress(total=8, drawn=1_200, at_most=10_200)
+    assert describe(first, "linf") == "1,200 of up to 10,200 draws of this shard"
+    later = dataclasses.replace(at, drawn=500, at_most=1_000)
+    assert describe(later, "linf").endswith("25,000 draws/s, 500 of up to 1,000 draws of this shard, 16 s left")
     assert duration(3599.5) == "1 h 0 min"
 
 

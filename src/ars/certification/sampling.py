@@ -5,8 +5,9 @@ block). A device batch holds whole blocks, so the noise that an image sees depen
 order, nor what else is in the batch. The draws of a block are independent of each other and of every other block.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 from functools import lru_cache
 from itertools import groupby
 from typing import Any, Literal, get_args
@@ -37,11 +38,25 @@ __all__ = [
     "count_votes",
     "local_votes",
     "runs",
+    "watched",
 ]
 
 Stage = Literal["select", "estimate"]
 Precision = Literal["float32", "bfloat16"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+
+
+_WATCH: ContextVar[Callable[[int], None] | None] = ContextVar("watch", default=None)
+
+
+@contextmanager
+def watched(watch: Callable[[int], None]) -> Iterator[None]:
+    """Within, watch hears how many draws each batch on a CPU counted; other devices make them later than asked for."""
+    token = _WATCH.set(watch)
+    try:
+        yield
+    finally:
+        _WATCH.reset(token)
 
 
 def block_seed(seed: int, index: int, stage: Stage, block: int) -> int:
@@ -114,6 +129,7 @@ def count_votes(
     counts: Tensor | None = None
     unclear = torch.zeros((), dtype=torch.bool, device=images.device)
     done = 0
+    watch = _WATCH.get() if images.device.type == "cpu" else None
     # on a CPU nothing waits, and a bad mask had better stop the first batch
     checks = nullcontext() if images.device.type == "cpu" else masks_checked_at_the_end()
     draws = len(images) * blocks * BLOCK
@@ -145,6 +161,8 @@ def count_votes(
             _count(counts, logits, _send(ballots, images.device))
             unclear |= logits.isnan().any()  # looked at once, at the end: nothing waits for the host
             done += len(group)
+            if watch is not None:
+                watch(sum(kept for _, kept in ballots))
     if unclear:
         raise ValueError(NO_NUMBERS)
     assert counts is not None

@@ -52,9 +52,11 @@ def describe(at: Progress, norm: Norm) -> str:
     radius = show_radius(at.average_radius, norm, decimals=2 if norm == "linf" else 4) + unit_name(norm)
     so_far = [f"certified {at.certified:.0%}", f"average radius {radius}"] if at.done else []
     left = at.seconds_left
+    within = [f"{at.drawn:,} of up to {at.at_most:,} draws of this shard"] if at.drawn else []
     if left is None:
-        return ", ".join([*so_far, "the first shard is under way"])
-    return ", ".join([*so_far, f"{at.draws_a_second:,.0f} draws/s", *([f"{duration(left)} left"] if left else [])])
+        return ", ".join([*so_far, *(within or ["the first shard is under way"])])
+    rest = [f"{duration(left)} left"] if left else []
+    return ", ".join([*so_far, f"{at.draws_a_second:,.0f} draws/s", *within, *rest])
 
 
 def duration(seconds: float) -> str:

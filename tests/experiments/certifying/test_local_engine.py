@@ -18,6 +18,7 @@ from ars.certification.records import RecordError
 from ars.certification.run_folder import records_folder
 from ars.certification.shards import IncompleteError, merge
 from ars.certification.writing import WriteError
+from ars.experiments.certifying import local_engine
 from ars.experiments.certifying.beginning import begun_settings
 from ars.experiments.certifying.local_engine import certify_run
 from ars.experiments.certifying.request import Request
@@ -72,7 +73,7 @@ def shard_names(numbers):
 
 def test_a_shard_is_one_file_and_done_shards_are_skipped(run, undisturbed):
     seen = []
-    certify(run, report=lambda at: seen.append((at.done, at.total, at.fresh)))
+    certify(run, report=lambda at: at.drawn or seen.append((at.done, at.total, at.fresh)))
     assert seen == [(3 * n, 24, 3 * n) for n in range(9)]
     assert files(run) == ["environment.json", "settings.json", *shard_names(range(8))]
     assert content(run) == undisturbed
@@ -80,11 +81,23 @@ def test_a_shard_is_one_file_and_done_shards_are_skipped(run, undisturbed):
         (run / "certify" / "test" / f"shard-{number:05d}.jsonl").unlink()
     kept = {name: (run / "certify" / "test" / name).stat().st_mtime_ns for name in files(run)}
     seen.clear()
-    records = certify(run, report=lambda at: seen.append((at.done, at.total, at.fresh)))
+    records = certify(run, report=lambda at: at.drawn or seen.append((at.done, at.total, at.fresh)))
     assert seen == [(18, 24, 0), (21, 24, 3), (24, 24, 6)]
     assert len(records) == 24
     assert content(run) == undisturbed
     assert kept.items() <= {name: (run / "certify" / "test" / name).stat().st_mtime_ns for name in files(run)}.items()
+
+
+def test_draws_within_a_shard_are_told_of_and_no_record_changes(run, undisturbed, monkeypatch):
+    monkeypatch.setattr(local_engine, "TOLD_SECONDS", 0.0)
+    seen = []
+    certify(run, report=seen.append)
+    within, most = [at for at in seen if at.drawn], 3 * (SETTINGS.n_select + SETTINGS.n_estimate)
+    assert {at.at_most for at in within} == {most}
+    assert [at.done for at in within if at.drawn == most] == [3 * n for n in range(8)]  # each shard to its end
+    assert len(within) > 8
+    assert [(at.done, at.at_most) for at in seen if not at.drawn] == [(3 * n, 0) for n in range(9)]
+    assert content(run) == undisturbed
 
 
 def test_the_shard_size_changes_no_record(run, undisturbed):

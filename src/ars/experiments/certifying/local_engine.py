@@ -2,16 +2,20 @@
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import torch
 
 from ars.certification.records import Record
+from ars.certification.sampling import watched
 from ars.certification.shards import read_shard
 from ars.certification.writing import remove_stale
 from ars.experiments.certifying.job import prepare
 from ars.experiments.certifying.progress import Progress
 from ars.experiments.certifying.request import Request
 from ars.experiments.world import World
+
+TOLD_SECONDS = 1.0  # between two words about the shard under way
 
 
 def certify_run(
@@ -37,8 +41,24 @@ def certify_run(
     for number in (number for number, count in left.items() if count):
         if stop():
             raise KeyboardInterrupt
-        fresh = job.certify_shard(number)
+        at_most = left[number] * (job.settings.n_select + job.settings.n_estimate)
+        with watched(_within_a_shard(at, at_most, report)):
+            fresh = job.certify_shard(number)
         records += fresh
         at = at.made(fresh, seconds=time.perf_counter() - began)
         report(at)
     return records
+
+
+def _within_a_shard(at: Progress, at_most: int, report: Callable[[Progress], None]) -> Callable[[int], None]:
+    """What hears of draws and reports now and then how many of the shard's were made."""
+    drawn, told = 0, time.monotonic()
+
+    def watch(draws: int) -> None:
+        nonlocal drawn, told
+        drawn += draws
+        if time.monotonic() - told >= TOLD_SECONDS:
+            told = time.monotonic()
+            report(replace(at, drawn=drawn, at_most=at_most))
+
+    return watch

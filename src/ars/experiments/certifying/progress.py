@@ -11,6 +11,7 @@ class Progress:
     """The images of this process's shards: total of them, done with those of earlier sessions, fresh in this one.
 
     draws and seconds are those of this session; right counts labels that are right and certified, radii adds theirs up.
+    Of the shard under way, drawn of at most so many draws are made.
     """
 
     total: int
@@ -20,6 +21,8 @@ class Progress:
     seconds: float = 0.0
     right: int = 0
     radii: float = 0.0
+    drawn: int = 0
+    at_most: int = 0
 
     def found(self, records: Sequence[Record]) -> "Progress":
         """With records of an earlier session."""
@@ -32,7 +35,8 @@ class Progress:
         """With records of this session, which took so many seconds so far."""
         draws = sum(sum(one.certificate.counts) + sum(one.certificate.select_counts) for one in records)
         found = self.found(records)
-        return replace(found, fresh=self.fresh + len(records), draws=self.draws + draws, seconds=seconds)
+        fresh = self.fresh + len(records)
+        return replace(found, fresh=fresh, draws=self.draws + draws, seconds=seconds, drawn=0, at_most=0)
 
     @property
     def draws_a_second(self) -> float:
