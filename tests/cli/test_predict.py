@@ -170,3 +170,30 @@ def test_the_stopping_modes_hold_for_predictions_too(trained, tmp_path, capsys):
     assert answer["radius"] in (0, 1 / 255)  # only what was asked for can be certified
     assert main(["predict", str(trained / "cohen"), str(image), *few, "--radii", "1/255"]) == 2
     assert "mode='curve' needs radii" in capsys.readouterr().err
+
+
+def test_a_run_predicts_without_the_data_it_was_trained_on(tmp_path, monkeypatch, capsys):
+    """sukenik alone goes on needing it, and says why."""
+    monkeypatch.delenv("ARS_DATA", raising=False)
+    for number in range(40):
+        for name in ("cat", "dog"):
+            image = picture(tmp_path / "photos" / name / f"{number}.png", 16, 16, seed=number)
+    small = ["--data.kind=folder", f"--data.root={tmp_path / 'photos'}", "--data.size=16", "--data.workers=0",
+             "--classifier.width=4", "--mask.width=2", "--train.batch_size=8", "--train.max_steps=1",
+             "--train.precision=float32", "--device=cpu"]  # fmt: skip
+    for method in ("adaptive", "sukenik"):
+        assert main(["train", "--out", str(tmp_path / method), "--method", method, *small]) == 0
+    command = ["predict", str(tmp_path / "adaptive"), str(image), "--json", *FEW]
+    capsys.readouterr()
+    assert main(command) == 0
+    before = capsys.readouterr().out
+    (tmp_path / "photos").rename(tmp_path / "moved")
+    command[2] = str(tmp_path / "moved" / "dog" / image.name)
+    assert main([*command, "--masks", str(tmp_path / "masks")]) == 0
+    answers = [json.loads(text) for text in (before, capsys.readouterr().out)]
+    assert answers[0]["votes"] == answers[1]["votes"]
+    assert set(answers[1]["votes"]) <= {"cat", "dog"}
+    assert (tmp_path / "masks" / f"{image.stem}-mask.png").is_file()
+    assert main(["predict", str(tmp_path / "sukenik"), command[2], *FEW]) == 2
+    said = capsys.readouterr().err
+    assert "needs its training images, which the noise of sukenik is measured from: data.root names" in said

@@ -1,6 +1,7 @@
 import dataclasses
 import json
 import shutil
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -8,9 +9,12 @@ import torch
 
 from ars.experiments.certifying.local_engine import certify_run
 from ars.experiments.certifying.request import Request
-from ars.experiments.recipe import RecipeError
-from ars.experiments.run import load_run
+from ars.experiments.fingerprint import fingerprint
+from ars.experiments.recipe import Classifier, Method, RecipeError
+from ars.experiments.run import load_run, load_without_data
 from ars.experiments.stages import save_stages
+from ars.experiments.training import train_run
+from ars.report.errors import ReportError
 from ars.training.checkpoint import CheckpointError
 
 from .conftest import CPU, TINY
@@ -42,6 +46,51 @@ def test_the_loaded_model_is_the_trained_one_and_in_eval_mode(trained):
     logits = model(x, torch.Generator().manual_seed(0))
     again = load_run(trained, CPU)[2](x, torch.Generator().manual_seed(0))
     assert torch.equal(logits, again)
+
+
+@pytest.mark.parametrize("changes", [*({"method": it} for it in get_args(Method)), {"share": "learned"}], ids=str)
+def test_without_its_data_the_model_is_the_very_same(tiny, tmp_path, monkeypatch, changes):
+    folder = tmp_path / "run"
+    train_run(tiny(train=dataclasses.replace(TINY.train, max_steps=1), **changes), folder, device=CPU)
+    _, benchmark, model = load_run(folder, CPU)
+    if changes.get("method") != "sukenik":
+        monkeypatch.setattr("ars.experiments.keeping.open_benchmark", lambda *_: pytest.fail("the data was opened"))
+    inputs, alone = load_without_data(folder, CPU)
+    assert (inputs.shape, list(inputs.class_names)) == (benchmark.shape, list(benchmark.class_names))
+    assert fingerprint(alone) == fingerprint(model)
+    assert not any(module.training for module in alone.modules())
+    image = benchmark.examples("test", [0])[0]
+    draw = [it.localise(image)[0](image, torch.Generator().manual_seed(0)) for it in (model, alone)]
+    assert torch.equal(*draw)
+
+
+def test_a_classifier_of_ones_own_needs_no_data_either(tiny, tmp_path, monkeypatch):
+    (tmp_path / "own_network.py").write_text(
+        "from torch import nn\n\ndef make():\n    return nn.Sequential(nn.Flatten(), nn.Linear(3 * 24 * 24, 10))\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    own = Classifier(factory="own_network:make")
+    train_run(tiny(classifier=own, train=dataclasses.replace(TINY.train, max_steps=1)), tmp_path / "run", device=CPU)
+    alone = load_without_data(tmp_path / "run", CPU, classifier="own_network:make")[1]
+    assert fingerprint(alone) == fingerprint(load_run(tmp_path / "run", CPU, classifier="own_network:make")[2])
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "has no readable benchmark.json"),
+        ("{", "cannot be parsed"),
+        ('{"title": "x", "class_names": []}', "lacks 'shape'"),
+        ('{"title": "x", "class_names": [], "shape": [3, 24]}', "garbles a field"),
+    ],
+)
+def test_what_is_wrong_with_the_description_of_the_inputs_is_told(trained, tmp_path, content, words):
+    copy = shutil.copytree(trained, tmp_path / "copy")
+    (copy / "benchmark.json").unlink()
+    if content is not None:
+        (copy / "benchmark.json").write_text(content)
+    with pytest.raises(ReportError, match=words):
+        load_without_data(copy, CPU)
 
 
 def test_weights_of_another_recipe_are_refused(trained, tiny, tmp_path):

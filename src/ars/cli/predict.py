@@ -30,7 +30,8 @@ Predict image files with a trained run: the label, its certified radius and the 
   ars predict runs/ars photo.jpg --resize --masks masks              also save each mask as a picture
   ars predict runs/ars photo.png --n-estimate 100000 --alpha 0.001 --json
 
-The certificate is for the image as the model sees it: with --resize, for the resized one.
+It needs the run folder alone, not the data that the run was trained on (but for method sukenik, whose noise is measured
+from the training images). The certificate is for the image as the model sees it: with --resize, for the resized one.
 """
 INSTEAD = "ars predict cannot load it, ars.certify(model, image, seed=0) in Python certifies an image, and "
 
@@ -59,21 +60,21 @@ def run(options: argparse.Namespace) -> int:
     from ars.data.images import read_image
     from ars.experiments.certifying.job import certify_images
     from ars.experiments.device import choose_device, choose_precision
-    from ars.experiments.run import load_run
+    from ars.experiments.run import load_without_data
     from ars.experiments.stages import average_masks, save_masks
 
     device = choose_device(options.device)
     settings = replace(settings, precision=choose_precision(settings.precision, device))
     if options.memory is not None:
         limit_memory(device, options.memory)
-    _, benchmark, model = load_run(options.folder, device, classifier=options.classifier)
-    read = partial(read_fitted, side=benchmark.shape[-1]) if options.resize else read_image
+    inputs, model = load_without_data(options.folder, device, classifier=options.classifier)
+    read = partial(read_fitted, side=inputs.shape[-1]) if options.resize else read_image
     images = [read(path) for path in options.images]
     for path, image in zip(options.images, images, strict=True):
-        if image.shape != benchmark.shape:
+        if image.shape != inputs.shape:
             _, height, width = image.shape
             raise ValueError(
-                f"{path} is {width}x{height}, the model takes {benchmark.shape[2]}x{benchmark.shape[1]}; "
+                f"{path} is {width}x{height}, the model takes {inputs.shape[2]}x{inputs.shape[1]}; "
                 "resize it first, or with --resize"
             )
     masks = [average_masks(model, image.to(device), seed=settings.seed) for image in images] if options.masks else []
@@ -86,7 +87,7 @@ def run(options: argparse.Namespace) -> int:
         if options.masks:
             save_masks(masks[index], saved)
         show = _json if options.json else _sentence
-        print(show(path, certificate, benchmark.class_names, saved), flush=True)
+        print(show(path, certificate, inputs.class_names, saved), flush=True)
     return 0
 
 

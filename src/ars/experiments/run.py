@@ -8,19 +8,23 @@ the vote (ars.experiments.voting) vote.json and, until it is done, vote-begun.js
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from ars.certification.run_folder import BENCHMARK, MODEL, RECIPE
 from ars.certification.writing import remove_stale, write_whole
 from ars.data.benchmark import Benchmark
+from ars.data.errors import DataError
 from ars.experiments.borrowing import pinned
-from ars.experiments.build import build_benchmark, build_model
+from ars.experiments.build import Inputs, build_benchmark, build_model
 from ars.experiments.environment import write_environment
 from ars.experiments.recipe import Recipe, RecipeError, read_recipe
 from ars.methods.adaptive import settled
+from ars.report.results import About, read_about
 from ars.smoothing import SmoothedClassifier
 from ars.training.checkpoint import load_model, load_tensors
 
@@ -32,14 +36,56 @@ def load_run(
 
     Code that a folder names is never imported unasked: a classifier that was imported for training is named again.
     """
+    recipe, tensors = _read(folder, classifier)
+    benchmark = build_benchmark(recipe, device)
+    return recipe, benchmark, _trained(recipe, benchmark, tensors, folder, device)
+
+
+def load_without_data(
+    folder: Path, device: torch.device, *, classifier: str | None = None
+) -> tuple[Inputs, SmoothedClassifier]:
+    """The inputs of a run's model, and the very model that load_run gives, from the files of the run folder alone.
+
+    Sukenik et al.'s noise is measured from training images, which no run folder holds: it needs the data.
+    """
+    recipe, tensors = _read(folder, classifier)
+    inputs = _Described(folder, read_about(folder), recipe, device)
+    return inputs, _trained(recipe, inputs, tensors, folder, device)
+
+
+class _Described:
+    """The inputs of a trained model as the run folder describes them; the data is opened for references only."""
+
+    def __init__(self, folder: Path, about: About, recipe: Recipe, device: torch.device) -> None:
+        self.shape, self.class_names = about.shape, about.class_names
+        self._folder, self._recipe, self._device = folder, recipe, device
+
+    def moments(self) -> tuple[list[float], list[float]]:
+        """Any: those of the training inputs are among the weights."""
+        return [0.0] * self.shape[0], [1.0] * self.shape[0]
+
+    def references(self) -> Tensor:
+        """Those that the model was trained with."""
+        try:
+            return build_benchmark(self._recipe, self._device).references()
+        except DataError as error:
+            why = f"which the noise of {self._recipe.method} is measured from"
+            raise DataError(f"{self._folder} needs its training images, {why}: {error}") from error
+
+
+def _read(folder: Path, classifier: str | None) -> tuple[Recipe, dict[str, Tensor]]:
     if not (folder / RECIPE).is_file():
         raise RecipeError(f"{folder} is not a run folder: it has no {RECIPE}; make one with ars train")
     recipe = _with_classifier(read_recipe(folder / RECIPE), classifier, folder)
-    tensors, _ = load_tensors(folder / MODEL)
-    benchmark = build_benchmark(recipe, device)
-    model = build_model(recipe, benchmark, device)
-    load_model(model, tensors, folder / MODEL)
-    return recipe, benchmark, settled(model).eval()
+    return recipe, load_tensors(folder / MODEL)[0]
+
+
+def _trained(
+    recipe: Recipe, inputs: Inputs, tensors: Mapping[str, Tensor], folder: Path, device: torch.device
+) -> SmoothedClassifier:
+    model = build_model(recipe, inputs, device)
+    load_model(model, tensors, folder / MODEL)  # every tensor of the model, or it is refused
+    return settled(model).eval()
 
 
 def _with_classifier(recipe: Recipe, classifier: str | None, folder: Path) -> Recipe:

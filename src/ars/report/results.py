@@ -41,6 +41,15 @@ class Settings:
 
 
 @dataclass(frozen=True)
+class About:
+    """What a run folder keeps of its benchmark."""
+
+    title: str
+    class_names: tuple[str, ...]
+    shape: tuple[int, int, int]
+
+
+@dataclass(frozen=True)
 class Run:
     """One trained and certified model: what its recipe says, its benchmark and its records in the order of index.
 
@@ -105,13 +114,10 @@ def _load_run(path: Path, run_name: str, folder: Path, *, partial: bool) -> Run:
     if not path.is_dir():
         raise ReportError(f"{path} is not a run folder")
     recipe = read_mapping(path / RECIPE, yaml.safe_load)
-    benchmark = read_mapping(path / BENCHMARK, json.loads)
+    about = read_about(path)
     with _fields_of(path / RECIPE):
         method, sigma = str(recipe["method"]), float(recipe["sigma"])
         seed, kind = int(recipe["seed"]), str(recipe["data"]["kind"])
-    with _fields_of(path / BENCHMARK):
-        title, class_names = str(benchmark["title"]), tuple(str(name) for name in benchmark["class_names"])
-        channels, height, width = (int(side) for side in benchmark["shape"])
     merged = _load_records(folder, method, partial=partial)
     records = merged.records
     run = Run(
@@ -122,9 +128,9 @@ def _load_run(path: Path, run_name: str, folder: Path, *, partial: bool) -> Run:
         learned_split=recipe.get("share") == "learned",
         seed=seed,
         kind=kind,
-        title=title,
-        class_names=class_names,
-        shape=(channels, height, width),
+        title=about.title,
+        class_names=about.class_names,
+        shape=about.shape,
         settings=_settings(records[0], method),
         records=records,
         missing=len(merged.missing),
@@ -135,6 +141,16 @@ def _load_run(path: Path, run_name: str, folder: Path, *, partial: bool) -> Run:
     _check_records(run)
     _check_noise(run)
     return run
+
+
+def read_about(run: Path) -> About:
+    """The benchmark of a run folder, as its benchmark.json describes it."""
+    path = run / BENCHMARK
+    content = read_mapping(path, json.loads)
+    with _fields_of(path):
+        channels, height, width = (int(side) for side in content["shape"])
+        names = tuple(str(name) for name in content["class_names"])
+        return About(str(content["title"]), names, (channels, height, width))
 
 
 @contextmanager

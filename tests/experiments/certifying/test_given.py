@@ -141,7 +141,7 @@ def test_a_model_whose_draws_hang_together_or_are_not_its_noise_alone_is_refused
     settings = CertifySettings(examples=3, n_select=10, n_estimate=20, precision="float32")
     given = Given(f"my_models:{name}", ("--data.kind=digits",), None if name == "masked" else 0.5)
     with pytest.raises(
-        ValueError, match="answers otherwise to a noisy image alone than among others|draws random numbers of its own"
+        ValueError, match=r"answers otherwise to a noisy image alone than among others|draws random numbers of its own"
     ):
         certify_run(Request(models / "out", settings, given=given), device=CPU)
     assert not (models / "out").exists()
