@@ -100,7 +100,7 @@ def test_k_is_short_for_the_size_and_is_part_of_the_usual_name(here, capsys):
         ("data: {kind: cifar_backgrounds}", ["--k", "16"], "need k >= 32, got k = 16"),
         ("data: {kind: cifar_backgrounds, padding: 4}", ["--k", "64"], "images have random places already"),
         ("data: {kind: cifar_backgrounds}", [], "the CIFAR-10 batches were looked for"),
-        ("data: {kind: celeba, root: nowhere}", [], "data.root names nowhere, where nothing is"),
+        ("data: {kind: celeba, root: nowhere}", [], "/work/nowhere, where nothing is"),
         ("", ["--classifier", "my_classifiers:make", "--weights", "no.safetensors"], "no.safetensors, where no file"),
         ("", ["--classifier", "no_such_package:make", "--freeze"], "cannot import no_such_package"),
         ("", ["--classifier", "my_classifiers"], "--classifier must look like package.module:attribute"),

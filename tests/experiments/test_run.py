@@ -96,7 +96,8 @@ def test_what_is_wrong_with_the_description_of_the_inputs_is_told(trained, tmp_p
 def test_weights_of_another_recipe_are_refused(trained, tiny, tmp_path):
     other = tmp_path / "other"
     other.mkdir()
-    (other / "model.safetensors").write_bytes((trained / "model.safetensors").read_bytes())
+    for name in ("model.safetensors", "benchmark.json"):
+        (other / name).write_bytes((trained / name).read_bytes())
     (other / "recipe.yaml").write_text(tiny(method="cohen").to_yaml())
     with pytest.raises(CheckpointError, match="was made by another recipe"):
         load_run(other, CPU)

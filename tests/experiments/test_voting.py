@@ -65,7 +65,7 @@ def test_the_votes_of_a_classifier_that_noise_decides_are_those_that_choose_the_
         counted.append(local_votes(*given, **how))
         return counted[-1]
 
-    monkeypatch.setattr(voting, "load_run", lambda folder, device, classifier: (recipe, benchmark, undecided))
+    monkeypatch.setattr(voting, "load_run", lambda folder, device, **options: (recipe, benchmark, undecided))
     monkeypatch.setattr(voting, "local_votes", watched)
     images, truth = benchmark.examples("test", range(SEEN))
     how = {"n_estimate": 50, "indices": range(SEEN), "seed": 0, "precision": "float32"}

@@ -23,7 +23,7 @@ from ars.cli.options import (
     override,
     settings_of,
 )
-from ars.data.settings import Data
+from ars.data.settings import PLACES, Data
 from ars.experiments.certifying.request import Request
 from ars.experiments.recipe_help import meanings
 from ars.experiments.world import World, read_world
@@ -38,6 +38,7 @@ changed by any perturbation within its radius. An interrupted certification goes
   ars certify runs/ars                                        as its recipe says
   ars certify runs/ars --examples 200 --every 50 --n-estimate 10000 --name more
   ars certify runs/ars --stages 6                             also save the stages of 6 images for the report
+  ars certify runs/ars --data.root new/photos                 the images that it was trained on lie there now
   torchrun --nproc-per-node 8 -m ars.cli certify runs/ars     the same records from 8 GPUs; Slurm: docs/certify.md
 
 A model that was not trained here, imported from the current folder or the environment:
@@ -142,16 +143,18 @@ def _what(options: argparse.Namespace) -> "tuple[Path, Source | None]":
     """The run folder, and the model where it was not trained here."""
     if options.model is None:
         extra = [f"--{name}" for name in ("data", "sigma", "out") if getattr(options, name) is not None]
-        extra += [option.partition("=")[0] for option in options.overrides or ()]
+        given = tuple(options.overrides or ())
+        moved = tuple(option for option in given if option.startswith(tuple(f"--data.{key}=" for key in PLACES)))
+        extra += [option.partition("=")[0] for option in given if option not in moved]
         if extra:
             raise ValueError(f"{extra[0]} belongs to a model that was not trained here; name it with --model")
         if options.folder is None:
             raise ValueError("say what to certify: a run folder, or --model PACKAGE:NAME --data KIND --out RUN")
-        if options.classifier is None:
+        if options.classifier is None and not moved:
             return options.folder, None
         from ars.experiments.certifying.given import Around
 
-        return options.folder, Around(options.folder, options.classifier)
+        return options.folder, Around(options.folder, options.classifier, moved)
     if options.classifier is not None:
         raise ValueError("--classifier belongs to a run that was trained here; give its folder and leave --model out")
     if options.folder is not None:

@@ -14,7 +14,7 @@ import yaml
 from ars.certification.bounds import BOUNDS
 from ars.certification.run_folder import GIVEN_SIGMA, MAIN, RECIPE
 from ars.certification.schedule import MODES
-from ars.data.settings import KEYS
+from ars.data.settings import KEYS, PLACES
 from ars.experiments.certifying.beginning import begun_settings
 from ars.experiments.recipe import CertifySettings, read_recipe
 from ars.theory import NORMS
@@ -65,6 +65,15 @@ def add_classifier(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--classifier", metavar="PACKAGE:NAME", help="where to import the classifier from that RUN was trained around"
     )
+
+
+def add_places(parser: argparse.ArgumentParser) -> None:
+    """Where the data of a run lies now."""
+    for key in PLACES:
+        parser.add_argument(
+            f"--data.{key}", dest="overrides", action=Override, metavar="PATH",
+            help=f"where data.{key} of RUN's recipe lies now, if it was moved",
+        )  # fmt: skip
 
 
 def add_memory(parser: argparse.ArgumentParser) -> None:

@@ -15,6 +15,7 @@ from ars.cli.options import (
     add_command,
     add_device,
     add_memory,
+    add_places,
     override,
     recipe_of,
 )
@@ -47,6 +48,7 @@ def add_to(commands: Subparsers) -> None:
     parser.add_argument("--masks", type=Path, metavar="DIR", help="save the average mask of each image there, as PNG")
     parser.add_argument("--json", action="store_true", help="print one JSON object a line")
     add_classifier(parser)
+    add_places(parser)
     add_certification(parser, defaults="the run's recipe")
     add_device(parser)
     add_memory(parser)
@@ -67,7 +69,9 @@ def run(options: argparse.Namespace) -> int:
     settings = replace(settings, precision=choose_precision(settings.precision, device))
     if options.memory is not None:
         limit_memory(device, options.memory)
-    inputs, model = load_without_data(options.folder, device, classifier=options.classifier)
+    inputs, model = load_without_data(
+        options.folder, device, classifier=options.classifier, moved=options.overrides or ()
+    )
     read = partial(read_fitted, side=inputs.shape[-1]) if options.resize else read_image
     images = [read(path) for path in options.images]
     for path, image in zip(options.images, images, strict=True):

@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from ars.certification.run_folder import CHECKPOINT, MODEL
@@ -73,6 +74,7 @@ def run(options: argparse.Namespace) -> int:
         print(list_keys())
         return 0
     recipe = read_recipe(options.recipe, options.overrides or [])
+    recipe = replace(recipe, data=recipe.data.absolute())  # other commands may be given elsewhere
     folder, first = options.out, read_team().rank == 0
     if folder is None:
         if options.recipe is None:

@@ -3,12 +3,12 @@
 import argparse
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ars.cli.interrupt import stoppable
 from ars.cli.live import LINE_SECONDS
-from ars.cli.options import Subparsers, add_classifier, add_command, add_device, add_memory, recipe_of
+from ars.cli.options import Subparsers, add_classifier, add_command, add_device, add_memory, add_places, recipe_of
 from ars.experiments.recipe import CertifySettings
 from ars.experiments.world import one_process
 from ars.report.tally import Tally
@@ -34,6 +34,7 @@ def add_to(commands: Subparsers) -> None:
     parser.add_argument("--draws", type=int, default=DRAWS, metavar="N", help=f"votes an image (default: {DRAWS})")
     parser.add_argument("--json", action="store_true", help="print the content of vote.json")
     add_classifier(parser)
+    add_places(parser)
     add_device(parser)
     add_memory(parser)
 
@@ -48,8 +49,9 @@ def run(options: argparse.Namespace) -> int:
 
         limit_memory(choose_device(options.device), options.memory)
     tally = vote_with_progress(
-        options.folder, settings, options.device, draws=options.draws, classifier=options.classifier
-    )
+        options.folder, settings, options.device, draws=options.draws, classifier=options.classifier,
+        moved=options.overrides or (),
+    )  # fmt: skip
     print(tally.to_json(), end="") if options.json else print(f"{options.folder}: {sentence(tally)}")
     return 0
 
@@ -61,6 +63,7 @@ def vote_with_progress(
     *,
     draws: int,
     classifier: str | None = None,
+    moved: Sequence[str] = (),
     enough: Callable[[], bool] = lambda: False,
 ) -> Tally:
     """Vote with the seed and the precision of a certification, with a line every few seconds."""
@@ -78,7 +81,7 @@ def vote_with_progress(
     with stoppable(NOTICE) as stop:
         return vote_run(
             folder, draws=draws, seed=settings.seed, precision=settings.precision, device=choose_device(device_name),
-            classifier=classifier, report=report, stop=lambda: stop() or enough(),
+            classifier=classifier, moved=moved, report=report, stop=lambda: stop() or enough(),
         )  # fmt: skip
 
 

@@ -40,7 +40,10 @@ def locate(given: str | None, names: Sequence[str], *, what: str, key: str) -> P
     if given is not None:
         path = Path(given).expanduser()
         if not path.exists():
-            raise DataError(f"{key} names {path}, where nothing is; {what} were expected there")
+            raise DataError(
+                f"{key} names {path.absolute()}, where nothing is; {what} were expected there: put them there, or say "
+                f"where they are ({key} in a recipe, --{key} PATH for a run)"
+            )
         return path
     found = find(names)
     if found is None:

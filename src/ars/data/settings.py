@@ -1,9 +1,13 @@
 """The benchmark part of a recipe; no torch here, so that recipes are read at once."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
 
 Kind = Literal["digits", "cifar_backgrounds", "celeba", "imagenet", "folder"]
+
+PLACES = ("root", "backgrounds")
+"""The keys that say where data lies."""
 
 # The keys that each kind has besides kind and seed, with their defaults.
 KEYS: dict[Kind, dict[str, Any]] = {
@@ -31,7 +35,8 @@ class Data:
         seed: decides the test inputs, together with their indices.
         passes: digits: how often an epoch shows each training digit.
         size: side of an input: k of cifar_backgrounds (32 is plain CIFAR-10), imagenet, folder.
-        root: where the data lies, a folder or a zip; without it, in the folder that ARS_DATA names (not folder).
+        root: where the data lies, a folder or a zip, seen from the current folder; without it, in the folder that
+            ARS_DATA names (not folder).
         backgrounds: cifar_backgrounds, folder: a folder with train/ and test/, a zip of one, or a pack.
         padding: cifar_backgrounds at size 32: random crops in training after padding by so many pixels (Cohen: 4).
         pasted: folder: side of the images that are pasted on backgrounds.
@@ -60,7 +65,7 @@ class Data:
             if name not in ("kind", "seed", *keys) and getattr(self, name) is not None:
                 hint = "; its inputs have one size, so leave --k out" if name == "size" else ""
                 raise ValueError(f"data.kind {self.kind} has no key {name!r}; it has seed, {', '.join(keys)}{hint}")
-        for name in ("root", "backgrounds"):
+        for name in PLACES:
             if getattr(self, name) == "":
                 raise ValueError(f"data.{name} is empty; name a folder or a zip archive, '.' for the current folder")
         if self.kind == "folder" and self.root is None:
@@ -77,6 +82,11 @@ class Data:
                 "data.padding crops plain CIFAR-10 (size 32); on backgrounds images have random places already, "
                 "set it to 0"
             )
+
+    def absolute(self) -> "Data":
+        """The same data, its paths the same from every current folder."""
+        root, backgrounds = (it and str(Path(it).expanduser().resolve()) for it in (self.root, self.backgrounds))
+        return replace(self, root=root, backgrounds=backgrounds)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Data) and (self.kind, self.options) == (other.kind, other.options)

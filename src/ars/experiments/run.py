@@ -8,7 +8,7 @@ the vote (ars.experiments.voting) vote.json and, until it is done, vote-begun.js
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -30,25 +30,27 @@ from ars.training.checkpoint import load_model, load_tensors
 
 
 def load_run(
-    folder: Path, device: torch.device, *, classifier: str | None = None
+    folder: Path, device: torch.device, *, classifier: str | None = None, moved: Sequence[str] = ()
 ) -> tuple[Recipe, Benchmark, SmoothedClassifier]:
     """The recipe, benchmark and trained model of a run folder; a learned split is plain numbers from here on.
 
     Code that a folder names is never imported unasked: a classifier that was imported for training is named again.
+    moved are overrides of its recipe that say where its data lies now, of the same classes.
     """
-    recipe, tensors = _read(folder, classifier)
+    recipe, tensors = _read(folder, classifier, moved)
     benchmark = build_benchmark(recipe, device)
+    _check_classes(folder, benchmark)
     return recipe, benchmark, _trained(recipe, benchmark, tensors, folder, device)
 
 
 def load_without_data(
-    folder: Path, device: torch.device, *, classifier: str | None = None
+    folder: Path, device: torch.device, *, classifier: str | None = None, moved: Sequence[str] = ()
 ) -> tuple[Inputs, SmoothedClassifier]:
     """The inputs of a run's model, and the very model that load_run gives, from the files of the run folder alone.
 
     Sukenik et al.'s noise is measured from training images, which no run folder holds: it needs the data.
     """
-    recipe, tensors = _read(folder, classifier)
+    recipe, tensors = _read(folder, classifier, moved)
     inputs = _Described(folder, read_about(folder), recipe, device)
     return inputs, _trained(recipe, inputs, tensors, folder, device)
 
@@ -73,11 +75,22 @@ class _Described:
             raise DataError(f"{self._folder} needs its training images, {why}: {error}") from error
 
 
-def _read(folder: Path, classifier: str | None) -> tuple[Recipe, dict[str, Tensor]]:
+def _read(folder: Path, classifier: str | None, moved: Sequence[str]) -> tuple[Recipe, dict[str, Tensor]]:
     if not (folder / RECIPE).is_file():
         raise RecipeError(f"{folder} is not a run folder: it has no {RECIPE}; make one with ars train")
-    recipe = _with_classifier(read_recipe(folder / RECIPE), classifier, folder)
+    recipe = _with_classifier(read_recipe(folder / RECIPE, moved), classifier, folder)
     return recipe, load_tensors(folder / MODEL)[0]
+
+
+def _check_classes(folder: Path, benchmark: Benchmark) -> None:
+    """Refuse data of other classes: their labels would mean something else to the model."""
+    trained = read_about(folder).class_names
+    if tuple(benchmark.class_names) != trained:
+        [odd, *_] = sorted(set(benchmark.class_names) ^ set(trained)) or trained
+        raise DataError(
+            f"{benchmark.title} has other classes than {folder} was trained on, {odd} for one; say where the data of "
+            "the run is with --data.root PATH"
+        )
 
 
 def _trained(

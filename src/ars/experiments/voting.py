@@ -5,7 +5,7 @@ of an image is the candidate of its certificate, the lowest class among those wi
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, cast
@@ -35,16 +35,17 @@ def vote_run(
     precision: Literal["float32", "bfloat16", "auto"] = "auto",
     device: torch.device,
     classifier: str | None = None,
+    moved: Sequence[str] = (),
     report: Callable[[Tally, int], None] = lambda tally, total: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> Tally:
     """Vote on every test image of a run, or go on with it; a vote that is there is returned as it is.
 
-    classifier names the code of one that the run was trained around, as for load_run.
+    classifier names the code of one that the run was trained around, moved where its data lies now, as for load_run.
     """
     if draws < 1 or seed < 0:
         raise ValueError(f"need draws >= 1 and seed >= 0, got {draws} and {seed}")
-    _, benchmark, model = load_run(folder, device, classifier=classifier)
+    _, benchmark, model = load_run(folder, device, classifier=classifier, moved=moved)
     total = benchmark.size("test")
     wanted = Tally(0, draws, 0, seed, 0.0, choose_precision(precision, device), fingerprint(model))
     tally = _go_on(folder, wanted, total)

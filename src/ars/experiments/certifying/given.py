@@ -51,14 +51,19 @@ class Given:
 
 @dataclass(frozen=True)
 class Around:
-    """A run that was trained here around a classifier of one's own, which is imported again: package:attribute."""
+    """A run that was trained here, with what its folder does not hold.
+
+    That is a classifier of one's own, which is imported again (package:attribute), and where its data lies now
+    (overrides of its recipe's data part).
+    """
 
     folder: Path
-    classifier: str
+    classifier: str | None = None
+    moved: tuple[str, ...] = ()
 
     def load(self, device: torch.device) -> tuple[Benchmark, SmoothedClassifier]:
         """The benchmark and the model of the run, all weights as they were trained."""
-        return load_run(self.folder, device, classifier=self.classifier)[1:]
+        return load_run(self.folder, device, classifier=self.classifier, moved=self.moved)[1:]
 
     def claim(self, folder: Path, model: SmoothedClassifier, benchmark: Benchmark, device: torch.device) -> None:
         """Nothing: the folder is the run's own."""

@@ -1,0 +1,119 @@
+"""Runs on a folder of one's own: from whichever folder a command is given, and after the images were moved."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import yaml
+from PIL import Image
+
+from ars.cli import main
+
+SMALL = ["--data.kind=folder", "--data.size=16", "--data.workers=0", "--classifier.width=4", "--mask.width=2",
+         "--train.batch_size=8", "--train.max_steps=1", "--train.precision=float32", "--device=cpu"]  # fmt: skip
+FEW = ["--examples=4", "--n-select=10", "--n-estimate=20", "--precision=float32", "--device=cpu"]
+
+
+def fill(folder, names=("cat", "dog"), seed=0):
+    random = np.random.default_rng(seed)
+    for number in range(40):
+        for name in names:
+            (folder / name).mkdir(parents=True, exist_ok=True)
+            pixels = random.integers(0, 256, (16, 16, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(folder / name / f"{number}.png")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Images, and a run that was trained beside them on the relative path to them."""
+    work = tmp_path_factory.mktemp("moved") / "work"
+    fill(work / "photos")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(work)
+        assert main(["train", "--out=run", "--data.root=photos", *SMALL]) == 0
+    return work
+
+
+@pytest.fixture
+def elsewhere(made, tmp_path, monkeypatch):
+    """Another current folder with a copy of the run in it; the images may be moved."""
+    shutil.copytree(made / "run", tmp_path / "run")
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+    if (tmp_path / "photos").exists():
+        (tmp_path / "photos").rename(made / "photos")
+
+
+def sentence(capsys):
+    [line] = [line for line in capsys.readouterr().err.splitlines() if line.startswith("ars: ")]
+    return line
+
+
+def test_a_relative_path_is_the_same_run_as_the_absolute_one(made, elsewhere, capsys, monkeypatch):
+    root = yaml.safe_load((made / "run" / "recipe.yaml").read_text())["data"]["root"]
+    assert root == str((made / "photos").resolve())
+    before = (made / "run" / "recipe.yaml").read_bytes()
+    monkeypatch.chdir(made)
+    for spelling in ("photos", "../work/photos", root):
+        assert main(["train", "--out=run", f"--data.root={spelling}", *SMALL]) == 0
+        assert "trained already" in capsys.readouterr().err
+    assert (made / "run" / "recipe.yaml").read_bytes() == before
+    fill(elsewhere / "others")
+    assert main(["train", "--out=run", f"--data.root={elsewhere / 'others'}", *SMALL]) == 2
+    assert "holds a run of another recipe" in sentence(capsys)
+
+
+def test_an_interrupted_training_goes_on_from_another_folder(made, elsewhere, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.chdir(made)
+        patch.setattr("ars.experiments.training.save_tensors", lambda *_: (_ for _ in ()).throw(OSError("lost power")))
+        out = f"--out={elsewhere / 'again'}"
+        assert main(["train", out, "--data.root=photos", *SMALL]) == 2
+    assert not (elsewhere / "again" / "model.safetensors").exists()
+    assert main(["train", out, f"--data.root={made / 'photos'}", *SMALL]) == 0
+    weights = [(folder / "model.safetensors").read_bytes() for folder in (made / "run", elsewhere / "again")]
+    assert weights[0] == weights[1]
+
+
+def test_the_data_is_found_from_any_folder_and_after_it_was_moved(made, elsewhere, capsys):
+    assert main(["certify", "run", *FEW]) == 0
+    (made / "photos").rename(elsewhere / "photos")
+    capsys.readouterr()
+    for command in (["certify", "run", *FEW], ["vote", "run", "--draws=1", "--device=cpu"]):
+        assert main(command) == 2
+        said = sentence(capsys)
+        assert f"data.root names {made / 'photos'}, where nothing is; class folders of images were expected" in said
+        assert "--data.root PATH" in said
+    records = elsewhere / "run" / "certify" / "test" / "shard-00000.jsonl"
+    before = records.read_text().splitlines()
+    assert main(["certify", "run", *FEW[1:], "--examples=6", "--data.root=photos"]) == 0
+    assert records.read_text().splitlines()[:4] == before
+    assert main(["vote", "run", "--draws=1", "--device=cpu", "--data.root=photos"]) == 0
+    assert json.loads((elsewhere / "run" / "vote.json").read_text())["draws"] == 1
+
+
+def test_data_that_is_not_the_runs_is_refused(elsewhere, capsys):
+    assert main(["certify", "run", *FEW]) == 0
+    fill(elsewhere / "brighter", seed=1)
+    fill(elsewhere / "classes", names=("cat", "cow"))
+    before = {path: path.read_bytes() for path in (elsewhere / "run").rglob("*") if path.is_file()}
+    for root, words in (
+        ("brighter", "holds records of other images"),
+        ("classes", "classes has other classes than run was trained on, cow for one"),
+    ):
+        capsys.readouterr()
+        assert main(["certify", "run", *FEW, f"--data.root={root}"]) == 2
+        assert words in sentence(capsys)
+    assert main(["certify", "run", *FEW, "--data.seed=1"]) == 2
+    assert "--data.seed belongs to a model that was not trained here" in sentence(capsys)
+    assert {path: path.read_bytes() for path in (elsewhere / "run").rglob("*") if path.is_file()} == before
+
+
+def test_noise_that_is_measured_from_moved_images_is_told_where_they_are(made, elsewhere, capsys):
+    assert main(["train", "--out=sukenik", "--method=sukenik", f"--data.root={made / 'photos'}", *SMALL]) == 0
+    (made / "photos").rename(elsewhere / "photos")
+    command = ["predict", "sukenik", "photos/cat/0.png", *FEW[1:]]
+    assert main(command) == 2
+    assert "--data.root PATH" in sentence(capsys)
+    assert main([*command, "--data.root=photos"]) == 0
