@@ -47,7 +47,10 @@ def sentence(capsys):
 
 def test_without_out_the_run_goes_to_a_folder_named_after_its_cell(here, capsys):
     assert main(["train", str(here / "plain.yaml"), "--method=cohen", "--seed=2", *TINY]) == 0
-    assert "the run goes to runs/plain-cohen-s0.3-seed2" in capsys.readouterr().out
+    first, last = capsys.readouterr().out.splitlines()
+    assert "the run goes to runs/plain-cohen-s0.3-seed2" in first
+    model, command = "runs/plain-cohen-s0.3-seed2/model.safetensors", "ars certify runs/plain-cohen-s0.3-seed2"
+    assert last == f"the model is in {model}; what comes next: {command}"
     assert (here / "work/runs/plain-cohen-s0.3-seed2/model.safetensors").is_file()
 
 
@@ -126,6 +129,7 @@ def test_a_mask_around_a_classifier_of_ones_own_is_trained_and_certified(here, c
     save_file(weights, here / "my.safetensors")
     own = ["--classifier", "my_classifiers:make"]
     assert main(["train", "--out=run", *TINY, *own, "--freeze", "--weights", str(here / "my.safetensors")]) == 0
+    assert "next: ars certify run --classifier my_classifiers:make\n" in capsys.readouterr().out
     from ars.training.checkpoint import load_tensors
 
     kept, _ = load_tensors(here / "work" / "run" / "model.safetensors")
@@ -203,3 +207,4 @@ def test_of_several_processes_only_the_first_says_where_the_run_goes(here, capsy
         assert main(["train", str(here / "plain.yaml"), "--train.mask_only_epochs=1"]) == 0
         said = capsys.readouterr()
         assert ("the run goes to" in said.out, "untrained" in said.err) == (rank == "0", rank == "0")
+        assert ("the model is in" in said.out) == (rank == "0")

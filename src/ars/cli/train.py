@@ -1,6 +1,7 @@
 """ars train: from a recipe to a trained run folder."""
 
 import argparse
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -90,7 +91,19 @@ def run(options: argparse.Namespace) -> int:
         for change in keep_certification(folder, recipe):
             print(f"{folder}: {change}", file=sys.stderr)
     train_with_progress(recipe, folder, options.device)
+    if first:
+        print(f"the model is in {folder / MODEL}; what comes next: {next_command(folder, recipe)}")
     return 0
+
+
+def next_command(folder: Path, recipe: Recipe) -> str:
+    """The command that certifies what was trained.
+
+    >>> next_command(Path("my runs/ars"), Recipe())
+    "ars certify 'my runs/ars'"
+    """
+    factory = recipe.classifier.factory
+    return shlex.join(["ars", "certify", str(folder), *(["--classifier", factory] if factory else [])])
 
 
 def doubts(recipe: Recipe) -> Iterator[str]:
