@@ -19,6 +19,7 @@ from ars.data.crops import (
     resized,
 )
 from ars.data.draws import uniforms
+from ars.data.errors import DataError
 
 
 def noise(width, height, seed=0):
@@ -138,3 +139,13 @@ def test_decoding_at_half_size_shows_the_same_picture():
     assert opened.size == (1600, 1200)  # a small box needs all pixels
     cut(opened := Image.open(io.BytesIO(buffer.getvalue())), box, 224, "x", fast=True)
     assert opened.size == (400, 300)
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_a_damaged_picture_is_told_once(fast):
+    buffer = io.BytesIO()
+    noise(64, 64).save(buffer, "JPEG")
+    damaged = Image.open(io.BytesIO(buffer.getvalue()[:-300]))
+    once = r"photo cannot be read as an image: image file is truncated[^;:]*; mend or remove it"
+    with pytest.raises(DataError, match=rf"^{once}$"):
+        cut(damaged, (0, 0, 64, 64), 32, "photo", fast=fast)

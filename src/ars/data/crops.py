@@ -12,6 +12,7 @@ from jaxtyping import Float, Float64, UInt8
 from PIL import Image
 from torch import Tensor
 
+from ars.data.errors import DataError
 from ars.data.images import UNREADABLE, as_rgb, as_tensor, open_upright, read_file, unreadable
 
 Box = tuple[float | int, float | int, float | int, float | int]
@@ -101,6 +102,8 @@ def cut(picture: Image.Image, box: Box, side: int, name: str, *, fast: bool = Fa
         across, down = picture.size[0] / width, picture.size[1] / height
         scaled = left * across, top * down, right * across, lower * down
         return as_rgb(picture, name).resize((side, side), Image.Resampling.BILINEAR, box=scaled)
+    except DataError:
+        raise  # as_rgb has said it
     except UNREADABLE as error:
         raise unreadable(name, error) from error
 
