@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -21,13 +22,13 @@ SKILL = {"cohen": 1.0, "static_mask": 1.05, "unicr": 0.95, "sukenik": 0.8, "adap
 DRAWS = 2000
 
 
-def vote(rng: np.random.Generator, index: int, *, method: str, k: int, sigma: float) -> Record:
+def vote(rng: np.random.Generator, index: int, *, method: str, k: int, sigma: float, draws: int) -> Record:
     """A record of an image: votes of a made-up classifier, radii under both bounds as certify computes them."""
     truth = int(rng.integers(10))
     logits = rng.normal(size=10)
     logits[truth] += SKILL[method] * 2.6 / (0.5 + sigma) * rng.gamma(2.0, 0.5)
     chances = np.exp(2 * logits) / np.exp(2 * logits).sum()
-    counts, select = rng.multinomial(DRAWS, chances), rng.multinomial(100, chances)
+    counts, select = rng.multinomial(draws, chances), rng.multinomial(100, chances)
     candidate = int(select.argmax())
     dim = 3 * k * k
     radii = {}
@@ -38,7 +39,7 @@ def vote(rng: np.random.Generator, index: int, *, method: str, k: int, sigma: fl
         label=candidate if radii["cohen"] > 0 else None, radius=radii["cohen"], norm="linf", dim=dim,
         candidate=candidate, p_lower=lower, p_upper=upper, bound="cohen", radii=radii, counts=tuple(counts.tolist()),
         select_counts=tuple(select.tolist()), alpha=0.05, sigmas=(sigma,), seed=0, index=index, precision="bfloat16",
-        schedule=Schedule("fixed", DRAWS), planned=DRAWS, ended="planned",
+        schedule=Schedule("fixed", draws), planned=draws, ended="planned",
     )  # fmt: skip
     return Record(certificate, truth, "test[::50]", 0.13 * (k / 32) ** 2)
 
@@ -46,7 +47,7 @@ def vote(rng: np.random.Generator, index: int, *, method: str, k: int, sigma: fl
 def build_cell(
     sweep: Path, *, method: str = "adaptive", k: int = 64, sigma: float = 0.5, seed: int = 0, images: int = 40,
     kind: str = "cifar_backgrounds", title: str | None = None, certified: bool = True, voted: bool = True,
-    masks: int = 0,
+    masks: int = 0, draws: int = DRAWS, training: Mapping[str, object] | None = None,
 ) -> Path:  # fmt: skip
     """One cell of a sweep, as the sweep's collector writes it."""
     rng = np.random.default_rng([seed, k, int(100 * sigma), *method.encode()])
@@ -54,7 +55,7 @@ def build_cell(
     path.mkdir(parents=True)
     scenes = f"CIFAR-10 on scene backgrounds, k = {k}" if k > 32 else "CIFAR-10"
     recipe = {"method": method, "sigma": sigma, "seed": seed, "data": {"kind": kind, "size": k}}
-    (path / "recipe.yaml").write_text(yaml.safe_dump(recipe))
+    (path / "recipe.yaml").write_text(yaml.safe_dump(recipe | dict(training or {})))
     about = {"title": title or scenes, "class_names": CLASSES, "shape": [3, k, k]}
     (path / "benchmark.json").write_text(json.dumps(about))
     (path / "environment.json").write_text(json.dumps({"python": "3.11.2", "torch": "2.13.0", "device": "NVIDIA H200"}))
@@ -63,7 +64,7 @@ def build_cell(
         folder = path / "certify" / "test"
         folder.mkdir(parents=True)
         (folder / "settings.json").write_text(Manifest(Layout(images, every=50), {}, "0" * 16).to_json())
-        records = [vote(rng, 50 * number, method=method, k=k, sigma=sigma) for number in range(images)]
+        records = [vote(rng, 50 * number, method=method, k=k, sigma=sigma, draws=draws) for number in range(images)]
         text = "".join(record.to_json() + "\n" for record in records)
         (folder / "records.jsonl.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
     if voted:

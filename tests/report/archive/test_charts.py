@@ -6,9 +6,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from ars.report.archive.by_size import Trend, make_trends, vote_trends
+from ars.report.archive import write_results
+from ars.report.archive.by_size import Trend, draw_by_size, make_trends, vote_trends
 from ars.report.archive.cells import load_cells
 from ars.report.archive.charts import BOTTOM, LEFT, RIGHT, TOP, curve_chart, trend_chart
+from ars.report.archive.differences import draws_by_size, epochs_by_size
 from ars.report.archive.entries import make_entries
 from ars.report.curves import largest_radius
 from ars.report.groups import make_sections
@@ -110,3 +112,40 @@ def test_the_paper_stands_only_beside_what_was_run(tmp_path):
         build_cell(tmp_path / "fast", method=method, k=k)
     trends = make_trends(make_entries(load_cells(tmp_path)))
     assert [(trend.method, list(trend.paper)) for trend in trends] == [("cohen", [32, 96]), ("sukenik", [64])]
+
+
+STARTED = {"train": {"epochs": 24}, "start": {"size": 32, "epochs": 16, "through": [64]}}
+
+
+def test_what_differs_between_sizes_is_told_from_records_and_recipes(tmp_path):
+    for k, draws in [(32, 1000), (48, 1000), (64, 2000), (96, 1000)]:
+        build_cell(tmp_path / "fast", k=k, draws=draws, training=STARTED)
+    build_cell(tmp_path / "fast", k=96, method="cohen", training=STARTED)
+    entries = make_entries(load_cells(tmp_path))
+    assert draws_by_size(entries) == "1,000 at k = 32 and 48; 2,000 at k = 64; 1,000 or 2,000 at k = 96"
+    assert epochs_by_size(entries) == "24 at k = 32; 16 + 24 at k = 48 and 64; 16 + 24 + 24 at k = 96"
+    above = draw_by_size(entries).svg.decode()
+    assert "draws an image: 1,000 at k = 32 and 48" in above
+    assert "epochs of training, those on smaller images first: 24 at k = 32" in above
+
+
+@pytest.mark.parametrize(
+    "training", [None, STARTED | {"start": None}, STARTED | {"classifier": {"from_run": "runs/c"}}]
+)
+def test_sizes_that_differ_in_nothing_else_are_said_nothing_about(tmp_path, training):
+    for k in (32, 96):
+        build_cell(tmp_path / "fast", k=k, training=training)
+    entries = make_entries(load_cells(tmp_path))
+    assert (draws_by_size(entries), epochs_by_size(entries)) == ("", "")
+
+
+def test_bars_are_told_of_where_there_are_several_seeds(tmp_path):
+    for name, seeds in (("one", [0]), ("two", [0, 1])):
+        for k, seed in [(32, 0), *((64, seed) for seed in seeds)]:
+            build_cell(tmp_path / name / "fast", k=k, seed=seed, draws=1000 * k, training=STARTED)
+        write_results(tmp_path / name, tmp_path / name)
+        page = (tmp_path / name / "index.html").read_text()
+        assert page.count("bars are one standard deviation over the seeds") == (2 if name == "two" else 0)
+        assert page.count("sizes differ in more than k.") == 2
+        assert page.count("Draws an image: 32,000 at k = 32; 64,000 at k = 64.") == 1
+        assert page.count("Epochs of training: 24 at k = 32; 16 + 24 at k = 64, those on smaller images first.") == 2

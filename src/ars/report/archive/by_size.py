@@ -1,10 +1,12 @@
 """Accuracy against the image's side k at one noise level: certified, beside the paper's, and of the plain vote."""
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ars.report.archive.cells import Cell
+from ars.report.archive.differences import draws_by_size, epochs_by_size
 from ars.report.archive.entries import Entry
 from ars.report.curves import LINES
 from ars.report.figures import MUTED, Picture, style
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
 ASIDE = 0.9
 """How far methods stand beside each other on the axis of k, so that no marker hides another."""
+LINE = 68
+"""How many letters there is room for above a panel."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,11 @@ class Trend:
     def label(self) -> str:
         """The method's name for a reader."""
         return method_name(self.method)
+
+    @property
+    def several(self) -> bool:
+        """Whether some of it has several seeds, and so a bar."""
+        return any(len(spread.values) > 1 for spread in self.ours.values())
 
 
 def make_trends(entries: Sequence[Entry]) -> list[Trend]:
@@ -62,12 +71,13 @@ def vote_trends(entries: Sequence[Entry]) -> list[Trend]:
 
 
 def draw_by_size(entries: Sequence[Entry]) -> Picture:
-    """Filled markers are ours, with bars of one standard deviation over seeds; hollow ones are the paper's means."""
+    """Filled markers are ours, with bars of one standard deviation where there are seeds; hollow ones the paper's."""
     from matplotlib.figure import Figure
 
     first = entries[0].first
     panels = {"standard accuracy (%)": make_trends(entries), "vote on the whole test set (%)": vote_trends(entries)}
     shown = {label: trends for label, trends in panels.items() if trends}
+    unlike = _unlike(entries, LINE * len(shown))
     with style():
         figure = Figure(figsize=(5.7 * len(shown), 4.5), layout="constrained")
         for panel, (label, trends) in zip(figure.subplots(1, len(shown), squeeze=False)[0], shown.items(), strict=True):
@@ -76,9 +86,11 @@ def draw_by_size(entries: Sequence[Entry]) -> Picture:
             panel.set_xticks(sorted({entry.first.k for entry in entries}))
             panel.set_xlabel("side of the image, k (pixels)")
             panel.set_ylabel(label)
-            panel.text(0, 1.025, _about(first, trends), transform=panel.transAxes, fontsize=9, color=MUTED)
+            above = "\n".join([*(unlike if panel is figure.axes[0] else ()), _about(first, trends)])
+            text = panel.text(0, 1.025, above, transform=panel.transAxes, fontsize=9, color=MUTED)
+            text.set_in_layout(False)  # it may lie over both panels; the title's pad leaves the room
         title = f"{first.benchmark}, σ = {first.sigma:g}"
-        figure.axes[0].set_title(title, loc="left", fontsize=11, fontweight="bold", pad=20)
+        figure.axes[0].set_title(title, loc="left", fontsize=11, fontweight="bold", pad=20 + 12 * len(unlike))
         handles, labels = figure.axes[0].get_legend_handles_labels()
         below: dict[str, Any] = {
             "loc": "outside lower center",
@@ -95,12 +107,20 @@ def _draw_trend(panel: "Axes", trend: Trend, aside: float) -> None:
     colour, dashes = LINES.get(trend.method, ("black", "-"))
     sizes = sorted(trend.ours)
     means = [100 * trend.ours[k].mean for k in sizes]
-    bars = [100 * (trend.ours[k].std or 0.0) for k in sizes]
+    bars = [100 * (trend.ours[k].std or 0.0) for k in sizes] if trend.several else None
     look: dict[str, Any] = {"color": colour, "linestyle": dashes, "linewidth": 1.9, "marker": "o", "markersize": 5}
     panel.errorbar([k + aside for k in sizes], means, yerr=bars, capsize=3, label=trend.label, **look)
     hollow: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 6.5, "markerfacecolor": "white"}
     edge: dict[str, Any] = {"markeredgecolor": colour, "markeredgewidth": 1.3, "zorder": 1}
     panel.plot([k + aside for k in trend.paper], list(trend.paper.values()), **hollow, **edge)
+
+
+def _unlike(entries: Sequence[Entry], letters: int) -> list[str]:
+    """What differs between the sizes besides k, as lines."""
+    draws, epochs = draws_by_size(entries), epochs_by_size(entries)
+    told = [f"draws an image: {draws}"] if draws else []
+    told += [f"epochs of training, those on smaller images first: {epochs}"] if epochs else []
+    return [line for text in told for line in textwrap.wrap(text, letters)]
 
 
 def _about(first: Cell, trends: Sequence[Trend]) -> str:

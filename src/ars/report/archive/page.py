@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from ars.certification.run_folder import RECIPE
 from ars.certification.schedule import radius_name
 from ars.report.archive import charts
-from ars.report.archive.by_size import make_trends, vote_trends
+from ars.report.archive.by_size import Trend, make_trends, vote_trends
 from ars.report.archive.cells import Cell
+from ars.report.archive.differences import draws_by_size, epochs_by_size
 from ars.report.archive.drawing import at_one_sigma
 from ars.report.archive.entries import Entry, View
 from ars.report.archive.masks import MOST, Masks, load_masks
@@ -40,12 +41,15 @@ class Shown:
 
 @dataclass(frozen=True)
 class Level:
-    """Accuracy against k of one recipe and benchmark at one noise level."""
+    """Accuracy against k of one recipe and benchmark at one noise level; votes may be none."""
 
     first: Cell
-    chart: charts.Chart
-    votes: charts.Chart | None
-    paper: bool
+    trends: Sequence[Trend]
+    votes: Sequence[Trend]
+    draws: str
+    """Draws an image by k, where they differ."""
+    epochs: str
+    """Epochs of training by k, where they differ."""
 
 
 def make_results_page(views: Sequence[View], sheets: Sequence[Sheet], figures: Sequence[str]) -> str:
@@ -55,6 +59,7 @@ def make_results_page(views: Sequence[View], sheets: Sequence[Sheet], figures: S
         headers=headers,
         cells=cells,
         chart=charts.curve_chart,
+        trend_chart=charts.trend_chart,
         how=how,
         anchor=anchor,
         lacking=lacking,
@@ -145,9 +150,7 @@ def _levels(views: Sequence[View]) -> list[Level]:
         entries = [entry for view in group for entry in view.entries]
         trends, votes = make_trends(entries), vote_trends(entries)
         if len(group) > 1 and any(trend.ours for trend in trends):
-            paper = any(trend.paper for trend in trends)
-            voted = charts.trend_chart(votes) if votes else None
-            levels.append(Level(group[0].first, charts.trend_chart(trends), voted, paper))
+            levels.append(Level(group[0].first, trends, votes, draws_by_size(entries), epochs_by_size(entries)))
     return levels
 
 
