@@ -70,8 +70,9 @@ def make_results_page(views: Sequence[View], sheets: Sequence[Sheet], figures: S
     )
     template = environment.from_string(_read("page.html.j2"))
     return template.render(
-        views=views, choices=choices(views), levels=_levels(views), sheets=sheets, figures=figures,
-        runs=next(sheet for sheet in sheets if sheet.name == "runs"), dash=DASH, cells_text=_summary(views),
+        views=views, choices=choices(views), opening=opening(views), levels=_levels(views), sheets=sheets,
+        figures=figures, runs=next(sheet for sheet in sheets if sheet.name == "runs"), dash=DASH,
+        cells_text=_summary(views),
         bounds=list(dict.fromkeys(block.bound for view in views for block in view.blocks)) or ["cohen"],
         backgrounds=BACKGROUNDS.replace("**", "") if _on_backgrounds(views) else "",
         beside_paper=any(_published(view) for view in views), style=_read("page.css"), script=_read("page.js"),
@@ -90,6 +91,17 @@ def choices(views: Sequence[View]) -> list[tuple[str, str, list[tuple[str, str]]
         ("k", "Side of the image, k", [(str(k), str(k)) for k in sorted({cell.k for cell in first})]),
         ("sigma", "Noise, σ", [(f"{s:g}", f"{s:g}") for s in sorted({cell.sigma for cell in first})]),
     ]
+
+
+def opening(views: Sequence[View]) -> dict[str, str]:
+    """The values that the controls begin with: of the views with the most of the main methods, the largest k and σ."""
+    main = {"cohen", "static_mask", "adaptive"}
+
+    def weight(view: View) -> tuple[int, int, float]:
+        return len(main & {entry.first.method for entry in view.entries}), view.first.k, view.first.sigma
+
+    cell = max(views, key=weight).first
+    return {"benchmark": cell.kind, "recipe": cell.recipe_name, "k": str(cell.k), "sigma": f"{cell.sigma:g}"}
 
 
 def headers(block: Block, *, paper: bool) -> list[str]:
