@@ -1,8 +1,11 @@
 """What the README shows is what happens."""
 
 import csv
+import json
 import re
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -45,6 +48,26 @@ def test_the_sweep_file_that_is_shown_can_be_read(tmp_path):
     cells = read_sweep(folder / "shown.yaml").cells
     assert cells[0].name == "cohen-k64-s0.5-seed0-long"
     assert len(cells) == 12
+
+
+def test_the_estimates_that_the_page_on_sweeps_shows_are_those_of_the_plans():
+    from ars.experiments.sweeps.file import read_sweep
+    from ars.experiments.sweeps.plan import make_plan
+
+    page = (ROOT / "docs" / "sweep.md").read_text(encoding="utf-8")
+    shown = dict(re.findall(r"^\| `(\w+\.yaml)` \|.*\| (\d+) min.*\|$", page, flags=re.MULTILINE))
+    sweeps = sorted((ROOT / "recipes" / "sweeps").glob("*.yaml"))
+    assert shown.keys() == {path.name for path in sweeps}
+    for path in sweeps:
+        seconds = make_plan(read_sweep(path), ROOT / "no-runs").seconds
+        assert int(shown[path.name]) == pytest.approx(seconds / 60, abs=1), path
+
+
+def test_the_time_of_the_digits_sweep_is_that_of_the_records():
+    page = (ROOT / "docs" / "sweep.md").read_text(encoding="utf-8")
+    [minutes] = re.findall(r"^\| `digits\.yaml` .* (\d+) as timed \|$", page, flags=re.MULTILINE)
+    timings = (json.loads(path.read_text()) for path in (ROOT / "results" / "digits").glob("*/timing.json"))
+    assert int(minutes) == round(sum(value for timing in timings for value in timing.values()) / 60)
 
 
 def test_its_accuracies_on_cifar_10_are_those_of_the_generated_table():
