@@ -26,6 +26,11 @@ def test_every_recipe_can_be_read_and_written_back(path, tmp_path):
         (b"# nothing yet", "r.yaml is empty; a recipe is keys such as"),
         (b"words", "r.yaml holds a str; a recipe is keys such as"),
         (b"\xfd\x00", "r.yaml is not a text file; a recipe is one, in YAML"),
+        (
+            b"method: cohen\nsigma: 1.0\nmethod: adaptive",
+            "r.yaml: method stands twice, on lines 1 and 3; keep one of them",
+        ),
+        (b"train:\n  mask: {lr: 0.1, lr: 0.2}", "r.yaml: train.mask.lr stands twice, on line 2; keep one of them"),
         (b"sigma: [", "r.yaml is not YAML, which a recipe is: .*; mend it"),
     ],
 )

@@ -15,6 +15,7 @@ from ars.certification.bounds import Bound, check_alpha, check_enough
 from ars.certification.run_folder import NOT_OF_WEIGHTS, RECIPE
 from ars.certification.schedule import Mode, Schedule
 from ars.data.settings import Data
+from ars.experiments.repeated_keys import repeated_key
 from ars.theory import Norm
 from ars.theory.generalised_normal import check_shape
 from ars.training.settings import TrainSettings
@@ -291,7 +292,8 @@ def read_recipe(path: Path | None = None, overrides: Sequence[str] = ()) -> Reci
 def _check_mapping(path: Path) -> None:
     """Refuse a file that is no recipe at all, where the parser would have no advice."""
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        content = yaml.safe_load(text)
     except UnicodeDecodeError as error:
         raise RecipeError(
             f"{path} is not a text file; a recipe is one, in YAML ('ars train --keys' lists its keys)"
@@ -301,6 +303,8 @@ def _check_mapping(path: Path) -> None:
     if not isinstance(content, dict):
         found = "is empty" if content is None else f"holds a {type(content).__name__}"
         raise RecipeError(f"{path} {found}; a recipe is keys such as 'sigma: 0.5' ('ars train --keys' lists them)")
+    if twice := repeated_key(text):
+        raise RecipeError(f"{path}: {twice}")
 
 
 def in_one_sentence(error: Exception) -> str:

@@ -68,6 +68,10 @@ groups:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
+        (
+            "recipe: base.yaml\ngroups:\n  - methods: [cohen]\n    sigma: [1]\n    sigma: [2]",
+            "groups.sigma stands twice, on lines 4 and 5; keep one of them; docs/sweep.md",
+        ),
         ("recipe: base.yaml\ngrups: []", "'grups' is not accepted"),
         ("recipe: base.yaml\ngroups: [{methods: [cohen], sigma: [1], colour: red}]", "'colour' is not accepted"),
         ("recipe: base.yaml\ngroups: [{sigma: [1]}]", "required: methods"),

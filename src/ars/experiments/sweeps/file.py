@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from ars.experiments.recipe import Method, Recipe, RecipeError, cell_name, in_one_sentence, read_recipe, recipe_keys
+from ars.experiments.repeated_keys import repeated_key
 
 Weights = Literal["float32", "bf16"]
 NAME, PLAIN = r"[\w.+]+", "letters, digits, _ . and +"
@@ -162,6 +163,8 @@ def _parse(path: Path) -> SweepFile:
     parser.add_argument("--sweep", action="config")
     parser.add_class_arguments(SweepFile)
     try:
+        if twice := repeated_key(path.read_text(encoding="utf-8")):
+            raise ValueError(twice)
         values = parser.instantiate(parser.parse_args([f"--sweep={path}"]))
         return SweepFile(**{key.name: values[key.name] for key in fields(SweepFile)})
     except (ArgumentError, ValueError, TypeError) as error:
