@@ -243,7 +243,7 @@ def fail_at(number, function):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("recipe: base.yaml\ncolour: red", "'colour' is not accepted"),
+        ("recipe: base.yaml\ncolour: red", "there is no key colour"),
         ("recipe: base.yaml\ngroups: [{sigma: [1]}]", "methods"),
         ("recipe: none.yaml\ngroups: [{methods: [cohen], sigma: [1]}]", "there is no recipe at"),
     ],

@@ -15,6 +15,7 @@ from ars.certification.bounds import Bound, check_alpha, check_enough
 from ars.certification.run_folder import NOT_OF_WEIGHTS, RECIPE
 from ars.certification.schedule import Mode, Schedule
 from ars.data.settings import Data
+from ars.experiments.plain_words import in_one_sentence, meant
 from ars.experiments.repeated_keys import repeated_key
 from ars.theory import Norm
 from ars.theory.generalised_normal import check_shape
@@ -286,7 +287,7 @@ def read_recipe(path: Path | None = None, overrides: Sequence[str] = ()) -> Reci
         values = parser.instantiate(parser.parse_args(arguments))
         return Recipe(**{key.name: values[key.name] for key in fields(Recipe)})
     except (ArgumentError, ValueError, TypeError) as error:
-        raise RecipeError(f"{path or 'the options'}: {in_one_sentence(error)}") from error
+        raise RecipeError(_blamed(in_one_sentence(error), path, overrides)) from error
 
 
 def _check_mapping(path: Path) -> None:
@@ -305,16 +306,32 @@ def _check_mapping(path: Path) -> None:
         raise RecipeError(f"{path} {found}; a recipe is keys such as 'sigma: 0.5' ('ars train --keys' lists them)")
     if twice := repeated_key(text):
         raise RecipeError(f"{path}: {twice}")
+    for name, value in _no_parts(content, Recipe()):
+        advice = "give some ('ars train --keys' lists them) or leave it out"
+        raise RecipeError(f"{path}: {name} has keys of its own, got {value}; {advice}")
 
 
-def in_one_sentence(error: Exception) -> str:
-    """What jsonargparse or a dataclass of ours has to say, without the parser's own words."""
-    sentence = re.sub(r"Problem with given class_path '[^']*': ", "", " ".join(str(error).split()))
-    # of what may be null, what is wrong with it otherwise; a part says itself which key is meant
-    null = r"Does not validate.* Errors: - (.*?) - Expected (?:a )?<class 'NoneType'>.* Given (value: .*)"
-    if (found := re.search(null, sentence)) is None:
+def _no_parts(content: dict[str, Any], part: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """What stands in place of the keys of a part, for which the parser would take other defaults than ours."""
+    for key in fields(part):
+        inner, value = getattr(part, key.name), content.get(key.name, {})
+        if is_dataclass(inner) and isinstance(value, dict):
+            yield from _no_parts(value, inner, f"{prefix}{key.name}.")
+        elif is_dataclass(inner):
+            yield prefix + key.name, "nothing" if value is None else value
+
+
+def _blamed(sentence: str, path: Path | None, overrides: Sequence[str]) -> str:
+    """The sentence with what is at fault, the file or an option, and the key that may have been meant."""
+    key, _, _ = sentence.partition(" must ")
+    if f"--{key}" in {option.partition("=")[0] for option in overrides}:
         return sentence
-    return f"{sentence[: found.start()]}{found[1]}. Got {found[2]}" if found[1].startswith("Expected") else found[1]
+    if unknown := re.fullmatch("there is no key (.*)", sentence):
+        names = list(recipe_keys(Recipe()))
+        parts = dict.fromkeys(".".join(name.split(".")[:depth]) for name in names for depth in (1, 2))
+        guess = meant(unknown[1], [*names, *parts])
+        sentence += f"{guess or ';'} 'ars train --keys' lists what there is"
+    return f"{path or 'the options'}: {sentence}"
 
 
 def recipe_keys(part: Any, prefix: str = "") -> Iterator[str]:

@@ -72,8 +72,11 @@ groups:
             "recipe: base.yaml\ngroups:\n  - methods: [cohen]\n    sigma: [1]\n    sigma: [2]",
             "groups.sigma stands twice, on lines 4 and 5; keep one of them; docs/sweep.md",
         ),
-        ("recipe: base.yaml\ngrups: []", "'grups' is not accepted"),
-        ("recipe: base.yaml\ngroups: [{methods: [cohen], sigma: [1], colour: red}]", "'colour' is not accepted"),
+        ("recipe: base.yaml\ngrups: []", "there is no key grups; docs/sweep.md"),
+        (
+            "recipe: base.yaml\ngroups: [{methods: [cohen], sigma: [1], colour: red}]",
+            "there is no key groups.colour; docs",
+        ),
         ("recipe: base.yaml\ngroups: [{sigma: [1]}]", "required: methods"),
         ("recipe: base.yaml\ngroups: [{methods: [], sigma: [1]}]", "methods must name at least one"),
         ("recipe: base.yaml\ngroups: []", "at least one group"),
@@ -104,7 +107,7 @@ groups:
         ),
         (
             "recipe: base.yaml\ngroups: [{methods: [cohen], sigma: [1]}]\nrough: [{methods: [cohen], k: many}]",
-            "\"k\": Expected a <class 'int'>. Got value: many; docs",
+            "rough.k must be a whole number or null, got many; docs",
         ),
         ("- 1", "Unexpected config"),
     ],

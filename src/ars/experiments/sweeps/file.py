@@ -9,7 +9,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from ars.experiments.recipe import Method, Recipe, RecipeError, cell_name, in_one_sentence, read_recipe, recipe_keys
+from ars.experiments.plain_words import in_one_sentence
+from ars.experiments.recipe import Method, Recipe, RecipeError, cell_name, read_recipe, recipe_keys
 from ars.experiments.repeated_keys import repeated_key
 
 Weights = Literal["float32", "bf16"]
