@@ -319,7 +319,11 @@ def test_a_grid_of_radii_is_decided_from_the_command_line(trained, capsys):
     assert [part["radius"] for part in block["rows"][0]["certified_accuracy"]] == pytest.approx([1, 2])
     assert main(["certify", str(trained), *few, "--mode", "radius", "--tolerance", "0.1", "--name", "planned"]) == 0
     capsys.readouterr()
-    for wrong in (["--mode", "curve"], ["--radii", "0.1"], ["--mode", "curve", "--radii", "0.2", "0.1"]):
+    for wrong, words in (
+        (["--mode", "curve"], "--mode curve needs the radii that it decides, such as --radii 1/255"),
+        (["--radii", "0.1"], "--radii are for --mode curve; give both"),
+        (["--mode", "curve", "--radii", "0.2", "0.1"], "radii must be at least 0 and increase strictly"),
+    ):
         assert main(["certify", str(trained), *few, *wrong, "--name", "wrong"]) == 2
-        assert "radii" in capsys.readouterr().err
+        assert words in capsys.readouterr().err
     assert not (trained / "certify" / "wrong").exists()

@@ -100,11 +100,34 @@ def test_a_bad_radius_question_gets_one_sentence(arguments, words, capsys):
     assert words in sentence(capsys)
 
 
-@pytest.mark.parametrize("arguments", [[], ["magic"], ["radius", "--sgma", "1"]])
-def test_unknown_and_incomplete_commands_exit_with_2(arguments, capsys):
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "ars needs COMMAND; 'ars --help' says more"),
+        (["magic"], "there is no command magic; 'ars --help' says more"),
+        (["cerify", "runs/ars"], "there is no command cerify; did you mean certify? 'ars --help' says more"),
+        (["data", "lst"], "there is no action lst; did you mean list? 'ars data --help' says more"),
+        (["radius", "--sgma", "1"], "ars radius needs --sigma, --dim, --p-plus; 'ars radius --help' says more"),
+        (["certify", "x", "--n-estimate", "1e4"], "--n-estimate must be a whole number, got 1e4; 'ars certify --help'"),
+        (["certify", "x", "--alpha", "small"], "--alpha must be a number, got small; 'ars certify --help'"),
+        (
+            ["certify", "x", "--mode", "curv"],
+            "--mode must be one of fixed, radius or curve, got curv; did you mean cur",
+        ),
+        (["certify", "x", "--mode"], "--mode: expected one argument; 'ars certify --help' says more"),
+        (["certify", "x", "--radii", "wide"], "--radii must be a radius, got wide; 'ars certify --help'"),
+    ],
+)
+def test_what_cannot_be_read_gets_one_sentence_and_exit_code_2(arguments, words, capsys):
     with pytest.raises(SystemExit) as caught:
         main(arguments)
     assert caught.value.code == 2
+    assert words in sentence(capsys)
+
+
+def test_a_second_recipe_is_one_argument_too_many(capsys):
+    assert main(["train", "one.yaml", "two.yaml"]) == 2
+    assert "two.yaml is one argument too many; 'ars train --help' says what it takes" in sentence(capsys)
 
 
 @pytest.mark.parametrize(

@@ -169,7 +169,7 @@ def test_the_stopping_modes_hold_for_predictions_too(trained, tmp_path, capsys):
     answer = json.loads(capsys.readouterr().out)
     assert answer["radius"] in (0, 1 / 255)  # only what was asked for can be certified
     assert main(["predict", str(trained / "cohen"), str(image), *few, "--radii", "1/255"]) == 2
-    assert "mode='curve' needs radii" in capsys.readouterr().err
+    assert "--radii are for --mode curve; give both" in capsys.readouterr().err
 
 
 def test_a_run_predicts_without_the_data_it_was_trained_on(tmp_path, monkeypatch, capsys):

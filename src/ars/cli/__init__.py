@@ -10,6 +10,7 @@ from ars.cli.errors import plain_warnings, told
 try:
     from ars import __version__
     from ars.cli import certify, data, demo, pack, predict, radius, report, results, sweep, train, vote
+    from ars.cli.parsing import Parser
     from ars.experiments.world import WorldError, read_world
 except KeyboardInterrupt:  # before main could say so
     print("\nars: interrupted before anything was begun", file=sys.stderr)
@@ -26,7 +27,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else list(arguments)
     options, unknown = make_parser().parse_known_args(given)
     if unknown:
-        names = [it for it in unknown if it.startswith("-")] or unknown  # without the values of options
+        names = [it for it in unknown if it.startswith("-")]  # without the values of options
+        if not names:
+            print(
+                f"{_who()}: {unknown[0]} is one argument too many; '{options.usage}' says what it takes",
+                file=sys.stderr,
+            )
+            return 2
         meant = [it for name in names if (it := options.nearest(name.partition("=")[0]))]
         guess = f"did you mean {' and '.join(meant)}? " if meant else ""
         print(
@@ -59,7 +66,7 @@ def _who() -> str:
 
 def make_parser() -> argparse.ArgumentParser:
     """The parser with all commands; loads no torch."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="ars",
         allow_abbrev=False,
         description="Image classifiers with certified, input-adaptive predictions (Adaptive Randomized Smoothing).",

@@ -40,9 +40,8 @@ def add_command(
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     names = parser._option_string_actions  # as they are when asked; argparse has no public list of them
-    parser.set_defaults(
-        run=run, goes_on=goes_on, known=f"{parser.prog} --help", nearest=lambda name: nearest(name, names)
-    )
+    usage = f"{parser.prog} --help"
+    parser.set_defaults(run=run, goes_on=goes_on, usage=usage, known=usage, nearest=lambda name: nearest(name, names))
     return parser
 
 
@@ -106,6 +105,10 @@ def override(settings: CertifySettings, options: argparse.Namespace) -> CertifyS
     """The settings with what the command line gave."""
     given = {name: getattr(options, name, None) for name in settings.__dataclass_fields__}
     given = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+    if given["mode"] == "curve" and not (given["radii"] or settings.radii):
+        raise ValueError("--mode curve needs the radii that it decides, such as --radii 1/255 2/255")
+    if given["radii"] and (given["mode"] or settings.mode) != "curve":
+        raise ValueError("--radii are for --mode curve; give both")
     if given["mode"] not in (None, settings.mode):  # what was said of another mode is not meant
         settings = replace(settings, mode="fixed", radii=(), tolerance=None)
     return replace(settings, **{name: value for name, value in given.items() if value is not None})
