@@ -52,6 +52,13 @@ def test_the_chosen_bound_is_the_headline(make_run, make_record):
     assert [(block.bound, block.rows[0].standard.mean) for block in blocks] == [("classes", 1.0), ("cohen", 0.0)]
 
 
+def test_noise_that_differs_in_the_last_digits_is_the_same_noise(make_run):
+    own = make_run("own", method="own_model:masked", sigma=0.5000000000000009)
+    (section,) = make_sections(load_runs([own, make_run("plain", method="own_model:plain")]))
+    assert len(section.groups) == 2
+    assert {block["sigma"] for block in json.loads(to_json(make_table([section])))} == {0.5}
+
+
 def test_radii_are_the_same_for_all_runs(make_run, make_record):
     small = [[make_record(0, 0, 0, 1.5 / 255, sigmas=(0.25,))]]
     table = make_table(make_sections(load_runs([make_run("a"), make_run("b", sigma=0.25, shards=small)])))

@@ -116,7 +116,8 @@ def _load_run(path: Path, run_name: str, folder: Path, *, partial: bool) -> Run:
     recipe = read_mapping(path / RECIPE, yaml.safe_load)
     about = read_about(path)
     with _fields_of(path / RECIPE):
-        method, sigma = str(recipe["method"]), float(recipe["sigma"])
+        # a model that was not trained here states the noise of all its steps, .5 but for the last digits
+        method, sigma = str(recipe["method"]), float(f"{float(recipe['sigma']):.12g}")
         seed, kind = int(recipe["seed"]), str(recipe["data"]["kind"])
     merged = _load_records(folder, method, partial=partial)
     records = merged.records
