@@ -12,6 +12,7 @@ import sys
 import time
 
 import pytest
+from PIL import Image
 
 from ars.certification.shards import merge
 from ars.cli import main
@@ -233,6 +234,45 @@ def test_a_model_of_ones_own_is_certified_and_reported(tmp_path, monkeypatch, ca
         assert words in capsys.readouterr().err
     assert main([*go_on.split()[1:], "--device=cpu"]) == 0
     sys.modules.pop("own_model")
+
+
+@pytest.fixture
+def photos(tmp_path, monkeypatch):
+    """Two class folders of ten images each, in the current folder, and a model for them."""
+    for number, name in enumerate(("cat", "dog")):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for index in range(10):
+            Image.new("RGB", (8, 8), (255 * number, 20 * index, 0)).save(tmp_path / "photos" / name / f"{index}.png")
+    (tmp_path / "pets_model.py").write_text(
+        "from torch import nn\nnet = nn.Sequential(nn.Flatten(), nn.Linear(3 * 8 * 8, 2))\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    yield ["--model", "pets_model:net", "--sigma=0.5", "--data", "folder:photos", "--data.size=8", "--out", "runs/pets"]
+    sys.modules.pop("pets_model")
+
+
+FEW = ["--n-select=20", "--n-estimate=60", "--device=cpu"]
+
+
+def test_of_a_small_folder_all_test_images_are_certified_and_a_line_says_which(photos, tmp_path, capsys):
+    assert main(["certify", *photos, *FEW, "--stages=6", "--json"]) == 0
+    output = capsys.readouterr()
+    assert json.loads(output.out)[0]["rows"][0]["images"] == [2]
+    assert output.err.splitlines()[0] == (
+        "photos: certifying 2 of 2 test images, a tenth of all 20, chosen by their names (put images below test/ to "
+        "choose them yourself); classes: 0 cat, 1 dog"
+    )
+    assert main(["certify", *photos, *FEW]) == 0
+    assert capsys.readouterr().err == ""  # nothing was left
+    assert main(["certify", *photos, *FEW, "--examples=3", "--name=more"]) == 2
+    assert "photos has 2 test images at every=1, so 3 are too many; take --examples 2" in capsys.readouterr().err
+    (tmp_path / "all").mkdir()
+    (tmp_path / "photos").rename(tmp_path / "all" / "test")
+    photos[4:] = ["folder:all", "--data.size=8", "--out", "runs/all", "--every=3"]
+    assert main(["certify", *photos, *FEW]) == 0
+    assert capsys.readouterr().err.startswith(
+        "all: certifying 7 of 20 test images, those below test/; classes: 0 cat, 1 dog\n"
+    )
 
 
 def test_the_command_that_goes_on_with_a_model_of_ones_own_has_all_of_its_data(tmp_path, monkeypatch, capsys):

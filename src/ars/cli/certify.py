@@ -60,7 +60,12 @@ def add_to(commands: Subparsers) -> None:
     """Add the command."""
     parser = add_command(commands, "certify", run, summary="certify test images of a run", teach=TEACH, goes_on=True)
     parser.add_argument("folder", type=Path, nargs="?", metavar="RUN", help="a run folder made by ars train")
-    parser.add_argument("--examples", type=int, metavar="N", help="how many images; more may be added later")
+    parser.add_argument(
+        "--examples",
+        type=int,
+        metavar="N",
+        help="how many images (--model: 100, or all where there are fewer); more may be added later",
+    )
     parser.add_argument("--every", type=int, metavar="K", help="take each K-th test image")
     parser.add_argument("--name", default=MAIN, help="the records go to RUN/certify/NAME")
     parser.add_argument("--stages", type=int, default=0, metavar="N", help="save the pipeline's stages for N images")
@@ -91,7 +96,14 @@ def run(options: argparse.Namespace) -> int:
     folder, given = _what(options)
     world = read_world()
     settings = override(settings_of(folder, options.name, trained=options.model is None), options)
-    request = Request(folder, settings, name=options.name, shard_size=options.shard_size, given=given)
+    request = Request(
+        folder,
+        settings,
+        name=options.name,
+        shard_size=options.shard_size,
+        given=given,
+        at_most=options.model is not None and options.examples is None,  # which no recipe asks for
+    )
     certify_with_progress(
         request, options.device, stages=options.stages, world=world, engine=options.engine, memory=options.memory
     )
@@ -128,13 +140,18 @@ def certify_with_progress(
         limit_memory(device, memory)
     title = str(request.folder) if world.size == 1 else f"{request.folder} ({world.name})"
     view = live_view(title, norm=request.settings.norm, shown=world.rank == 0)
+
+    def tell(line: str) -> None:
+        if world.rank == 0:
+            print(line, file=sys.stderr, flush=True)
+
     with stoppable(NOTICE if world.rank == 0 else "") as stop, view as show:
         if engine == "ray":
             from ars.experiments.certifying.ray_engine import certify_with_ray
 
-            certify_with_ray(request, device_name=device_name, report=show, stop=stop)
+            certify_with_ray(request, device_name=device_name, report=show, tell=tell, stop=stop)
         else:
-            certify_run(request, device=device, world=world, report=show, stop=lambda: stop() or enough())
+            certify_run(request, device=device, world=world, report=show, tell=tell, stop=lambda: stop() or enough())
     if stages and world.rank == 0:
         save_stages(request, device=device, images=stages)
 

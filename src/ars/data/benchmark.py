@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -13,6 +14,14 @@ Part = Literal["train", "validation", "test"]
 PARTS: tuple[Part, ...] = ("train", "validation", "test")
 ALL_ROWS = slice(None)
 Labelled = tuple[Float[Tensor, "b c h w"], Int[Tensor, " b"]]
+NAMED = 8  # classes that are named in full
+
+
+@dataclass(frozen=True)
+class Tested:
+    """The test images of a folder of one's own: how they were chosen, in words."""
+
+    chosen: str
 
 
 class Benchmark(ABC):
@@ -27,6 +36,7 @@ class Benchmark(ABC):
     class_names: Sequence[str]
     shape: tuple[int, int, int]
     """Channels, height, width of an input."""
+    tested: Tested | None = None
 
     @abstractmethod
     def train_batches(
@@ -71,3 +81,13 @@ class Benchmark(ABC):
         """Refuse indices that the split does not have."""
         if not all(0 <= index < self.size(split) for index in indices):
             raise ValueError(f"{self.title}: {split} indices run from 0 to {self.size(split) - 1}, got {list(indices)}")
+
+
+def name_classes(names: Sequence[str]) -> str:
+    """The classes by number; of many, the first and the last.
+
+    >>> name_classes(["cat", "dog"]), name_classes([f"n{number}" for number in range(1000)])
+    ('0 cat, 1 dog', '0 n0, 1 n1, 2 n2, 3 n3, 4 n4, 5 n5, 6 n6, ..., 999 n999')
+    """
+    numbered = [f"{number} {name}" for number, name in enumerate(names)]
+    return ", ".join(numbered if len(names) <= NAMED else [*numbered[: NAMED - 1], "...", numbered[-1]])

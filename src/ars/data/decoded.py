@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Int, UInt8
 from torch import Tensor
 
-from ars.data.benchmark import ALL_ROWS, PARTS, Benchmark, Labelled, Part, Split
+from ars.data.benchmark import ALL_ROWS, PARTS, Benchmark, Labelled, Part, Split, Tested
 from ars.data.draws import generator
 from ars.data.errors import DataError
 from ars.data.loading import DecodingPool, Pictures, Request
@@ -36,18 +36,19 @@ class DecodedImages(Benchmark):
         side: int,
         seed: int = 0,
         digest: str = "",
+        tested: Tested | None = None,
         workers: int | None = None,
         device: torch.device | None = None,
     ) -> None:
         """Workers are processes, one a core by default, 0 for none; digest names the files, for the cache."""
         self.title, self.class_names, self.seed, self.digest = title, class_names, seed, digest
-        self.shape = (3, side, side)
+        self.shape, self.tested = (3, side, side), tested
         self.workers = cores() if workers is None else workers
         self.device = device or torch.device("cpu")
         self._pictures = pictures
         self._labels = {part: torch.from_numpy(pictures.labels(part)).to(self.device) for part in PARTS}
-        tested = not any(len(self._labels[part]) for part in ("train", "validation"))
-        for part in ("test",) if tested else PARTS:
+        alone = not any(len(self._labels[part]) for part in ("train", "validation"))
+        for part in ("test",) if alone else PARTS:
             self._need(part)
         self._pool = DecodingPool(pictures, self.workers, pin=self.device.type == "cuda")
         self._here = DecodingPool(pictures, 0)
@@ -61,6 +62,7 @@ class DecodedImages(Benchmark):
             side=self.shape[1],
             seed=self.seed,
             digest=self.digest,
+            tested=self.tested,
             workers=self.workers,
             device=device,
         )

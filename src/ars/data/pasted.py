@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Int, UInt8
 from torch import Tensor
 
-from ars.data.benchmark import ALL_ROWS, PARTS, Benchmark, Labelled, Part, Split
+from ars.data.benchmark import ALL_ROWS, PARTS, Benchmark, Labelled, Part, Split, Tested
 from ars.data.draws import generator, words
 from ars.data.moments import Moments, kept_moments
 from ars.data.pasting import border_slots, crop_padded, mirror, paste, to_unit
@@ -48,11 +48,12 @@ class PastedImages(Benchmark):
         seed: int = 0,
         digest: str = "",
         padding: int = 0,
+        tested: Tested | None = None,
         device: torch.device | None = None,
     ) -> None:
         """Digest names the bytes of the material, for the cache of moments."""
         self.title, self.class_names, self.seed, self.digest = title, class_names, seed, digest
-        self.padding = padding
+        self.padding, self.tested = padding, tested
         self.device = device or torch.device("cpu")
         self._material = {part: material[part].to(self.device) for part in PARTS}
         first = self._material["train"]
@@ -67,8 +68,16 @@ class PastedImages(Benchmark):
 
     def to(self, device: torch.device) -> "PastedImages":
         """The same benchmark with its tensors on the device."""
-        about = {"title": self.title, "class_names": self.class_names, "seed": self.seed, "digest": self.digest}
-        return PastedImages(self._material, **about, padding=self.padding, device=device)  # type: ignore[arg-type]
+        return PastedImages(
+            self._material,
+            title=self.title,
+            class_names=self.class_names,
+            seed=self.seed,
+            digest=self.digest,
+            padding=self.padding,
+            tested=self.tested,
+            device=device,
+        )
 
     def train_size(self) -> int:
         """The images that are not held out."""

@@ -23,7 +23,7 @@ MASK_DRAWS = 100
 def save_stages(request: Request, *, device: torch.device, images: int) -> Path:
     """Save one draw of the pipeline for the first images of the subset, beside their records."""
     benchmark, model = request.load(device)
-    settings = request.settings
+    settings = request.settings_for(benchmark.size("test"))
     indices = list(Layout(settings.examples, settings.every).indices[:images])
     x, labels = (part.to(device) for part in benchmark.examples("test", indices))
     arrays = {"index": np.array(indices), "truth": labels.cpu().numpy(), **take_apart(model, x, seed=settings.seed)}

@@ -15,7 +15,7 @@ from ars.certification.records import Record
 from ars.certification.run_folder import ENVIRONMENT
 from ars.certification.sampling import Precision
 from ars.certification.shards import Layout, begin, read_manifest, read_shard, write_shard
-from ars.data.benchmark import Benchmark
+from ars.data.benchmark import Benchmark, name_classes
 from ars.experiments.certifiable import check_certifiable
 from ars.experiments.certifying.beginning import make_manifest
 from ars.experiments.certifying.request import Request
@@ -38,6 +38,15 @@ class Job:
     benchmark: Benchmark
     model: SmoothedClassifier
     device: torch.device
+
+    @property
+    def about(self) -> str:
+        """What is certified of a folder of one's own; empty where that goes without saying."""
+        if self.benchmark.tested is None:
+            return ""
+        title, classes = self.benchmark.title, name_classes(self.benchmark.class_names)
+        of = f"{self.layout.examples} of {self.benchmark.size('test')} test images, {self.benchmark.tested.chosen}"
+        return f"{title}: certifying {of}; classes: {classes}"
 
     def missing(self, number: int, have: Sequence[Record]) -> list[int]:
         """The images of a shard that have no record yet."""
@@ -69,7 +78,8 @@ def prepare(request: Request, device: torch.device) -> Job:
     """Load the model, check the request and write the manifest; refused requests leave nothing behind."""
     records = request.records
     benchmark, model = request.load(device)
-    settings = replace(request.settings, precision=choose_precision(request.settings.precision, device))
+    settings = request.settings_for(benchmark.size("test"))
+    settings = replace(settings, precision=choose_precision(settings.precision, device))
     check_certifiable(model, settings, benchmark.shape)
     some = benchmark.examples("test", sample(benchmark.size("test")))[0].to(device)
     wanted = make_manifest(

@@ -24,9 +24,12 @@ def certify_run(
     device: torch.device,
     world: World = World(),  # noqa: B008 (frozen)
     report: Callable[[Progress], None] = lambda progress: None,
+    tell: Callable[[str], None] = lambda line: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> Sequence[Record]:
     """Certify this rank's shards that are not there yet; each is on disk as a whole before the next begins.
+
+    tell hears what is certified, where that is to be said.
 
     Which images a shard holds and which noise they see depend on neither the world nor on what is done already.
     """
@@ -37,6 +40,8 @@ def certify_run(
     records = [record for have in shards.values() for record in have]
     at, began = Progress(total=len(records) + sum(left.values())).found(records), time.perf_counter()
     if at.done < at.total:
+        if job.about:
+            tell(job.about)
         report(at)
     for number in (number for number, count in left.items() if count):
         if stop():
