@@ -242,7 +242,9 @@ def photos(tmp_path, monkeypatch):
     for number, name in enumerate(("cat", "dog")):
         (tmp_path / "photos" / name).mkdir(parents=True)
         for index in range(10):
-            Image.new("RGB", (8, 8), (255 * number, 20 * index, 0)).save(tmp_path / "photos" / name / f"{index}.png")
+            Image.new("RGB", (8, 8), (255 * number, 20 * index, 9 * index)).save(
+                tmp_path / "photos" / name / f"{index}.png"
+            )
     (tmp_path / "pets_model.py").write_text(
         "from torch import nn\nnet = nn.Sequential(nn.Flatten(), nn.Linear(3 * 8 * 8, 2))\n"
     )
@@ -273,6 +275,17 @@ def test_of_a_small_folder_all_test_images_are_certified_and_a_line_says_which(p
     assert capsys.readouterr().err.startswith(
         "all: certifying 7 of 20 test images, those below test/; classes: 0 cat, 1 dog\n"
     )
+
+
+def test_images_to_validate_with_are_needed_where_something_is_trained(photos, tmp_path, capsys):
+    for name in ("cat/3.png", "dog/2.png"):  # the tenth for validation
+        (tmp_path / "photos" / name).unlink()
+    assert main(["certify", *photos, *FEW]) == 0
+    capsys.readouterr()
+    folder = ["--data.kind=folder", "--data.root=photos", "--data.size=8", "--train.batch_size=4"]
+    assert main(["train", *folder, "--out", "runs/trained", "--device=cpu"]) == 2
+    assert "photos: the validation part should hold images, found none; add some" in capsys.readouterr().err
+    assert not (tmp_path / "runs" / "trained").exists()
 
 
 def test_the_command_that_goes_on_with_a_model_of_ones_own_has_all_of_its_data(tmp_path, monkeypatch, capsys):

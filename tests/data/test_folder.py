@@ -227,9 +227,11 @@ def test_a_class_that_training_lacks_is_refused(tmp_path, write_classes):
         folder(root=str(tmp_path / "pets"), size=24)
 
 
-def test_too_few_images_for_all_parts_are_refused(tmp_path, write_classes):
+def test_a_folder_without_test_images_is_refused(tmp_path, write_classes):
     write_classes(tmp_path / "pets", count=1)
-    with pytest.raises(DataError, match="part should hold images, found none; add some"):
+    with pytest.raises(
+        DataError, match=r"pets holds 2 images, none of which is in the tenth for testing.* below test/"
+    ):
         folder(root=str(tmp_path / "pets"), size=24, workers=0)
 
 

@@ -47,9 +47,7 @@ class DecodedImages(Benchmark):
         self.device = device or torch.device("cpu")
         self._pictures = pictures
         self._labels = {part: torch.from_numpy(pictures.labels(part)).to(self.device) for part in PARTS}
-        alone = not any(len(self._labels[part]) for part in ("train", "validation"))
-        for part in ("test",) if alone else PARTS:
-            self._need(part)
+        self._need("test")
         self._pool = DecodingPool(pictures, self.workers, pin=self.device.type == "cuda")
         self._here = DecodingPool(pictures, 0)
 

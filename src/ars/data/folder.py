@@ -111,6 +111,11 @@ def list_classes(
             listings[part][0].append(name)
             listings[part][1].append(classes.index(class_of(name, top)))
     count = sum(len(names) for names, _ in listings.values())
+    if count and not listings["test"][0]:
+        raise DataError(
+            f"{files.path} holds {count} images, none of which is in the tenth for testing, chosen by their names; add "
+            "some, or put those to be tested below test/, a folder a class"
+        )
     chosen = f"a tenth of all {count}, chosen by their names (put images below test/ to choose them yourself)"
     return listings, classes, Tested(f"those below {test_top or files.wrapped}/" if tested or split else chosen)
 
