@@ -89,5 +89,5 @@ def name_classes(names: Sequence[str]) -> str:
     >>> name_classes(["cat", "dog"]), name_classes([f"n{number}" for number in range(1000)])
     ('0 cat, 1 dog', '0 n0, 1 n1, 2 n2, 3 n3, 4 n4, 5 n5, 6 n6, ..., 999 n999')
     """
-    numbered = [f"{number} {name}" for number, name in enumerate(names)]
+    numbered = [name if name == str(number) else f"{number} {name}" for number, name in enumerate(names)]
     return ", ".join(numbered if len(names) <= NAMED else [*numbered[: NAMED - 1], "...", numbered[-1]])

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ars.data.benchmark import Benchmark, Split
+from ars.data.benchmark import Benchmark, Split, name_classes
 from ars.smoothing import SmoothedClassifier
 
 
@@ -94,6 +94,10 @@ def check_fit(
         )
     shape, classes = list(logits.shape), len(benchmark.class_names)
     if shape != [1, classes]:
-        raise ValueError(f"{name} gives logits of shape {shape} for one image, {benchmark.title} has {classes} classes")
+        raise ValueError(
+            f"{name} gives logits of shape {shape} for one image, {benchmark.title} has {classes} classes "
+            f"({name_classes(benchmark.class_names)}); it should give [1, {classes}], a logit a class in this order: "
+            "of a model of more classes pick these, net(x)[:, [3, 5, ...]], or take images of all that it knows"
+        )
     if trains and not logits.requires_grad:
         raise ValueError(f"{name} passes no gradient on, so nothing can be trained; take no_grad out of its forward")

@@ -128,7 +128,11 @@ def test_what_is_no_model_gets_one_sentence(models, path, sigma, words):
         ("wide", "cannot take the digits on photographs images of shape"),
         ("pair", r"gives a tuple for an image, expected a tensor of logits \[b, classes\]"),
         ("missing", "cannot take .*: KeyError: 'logits'"),
-        ("few", r"gives logits of shape \[1, 7\] for one image, digits on photographs has 10 classes"),
+        (
+            "few",
+            r"gives logits of shape \[1, 7\] for one image, digits on photographs has 10 classes \(0, 1, .*, 9\); it "
+            r"should give \[1, 10\], a logit a class in this order: of a model of more classes pick these",
+        ),
     ],
 )
 def test_a_model_that_does_not_fit_the_benchmark_is_refused(models, name, words):
