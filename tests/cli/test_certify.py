@@ -277,6 +277,18 @@ def test_of_a_small_folder_all_test_images_are_certified_and_a_line_says_which(p
     )
 
 
+def test_a_report_names_the_file_of_each_image_and_renamed_ones_are_noticed(photos, tmp_path, capsys):
+    assert main(["certify", *photos, *FEW]) == 0
+    assert main(["report", "runs/pets", "--out", "report"]) == 0
+    lines = (tmp_path / "report" / "images-pets.csv").read_text().splitlines()
+    assert [line.split(",")[:3] for line in lines[1:]] == [["0", "dog/5.png", "dog"], ["1", "dog/8.png", "dog"]]
+    kept = (tmp_path / "runs" / "pets" / "certify" / "test" / "files.json").read_text()
+    (tmp_path / "runs" / "pets" / "certify" / "test" / "files.json").write_text(kept.replace("dog/5", "dog/6"))
+    capsys.readouterr()
+    assert main(["certify", *photos, *FEW]) == 2
+    assert "of other images: dog/6.png was where dog/5.png is now; certify under another" in capsys.readouterr().err
+
+
 def test_images_to_validate_with_are_needed_where_something_is_trained(photos, tmp_path, capsys):
     for name in ("cat/3.png", "dog/2.png"):  # the tenth for validation
         (tmp_path / "photos" / name).unlink()

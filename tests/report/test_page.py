@@ -34,7 +34,7 @@ def runs(make_run):
 def test_the_files_of_a_report(runs, tmp_path):
     report = write_report(runs, tmp_path / "new" / "out")
     names = {"index.html", "table.md", "table.json", "curves.svg", "curves.png"}
-    names |= {"pipeline-ars-0.svg", "pipeline-ars-0.png"}
+    names |= {"pipeline-ars-0.svg", "pipeline-ars-0.png", "images-ars-0.csv", "images-ars-1.csv", "images-cohen-0.csv"}
     assert {file.name for file in report.files} == names
     assert {file.name for file in (tmp_path / "new" / "out").iterdir()} == names
     assert len(report.table.sections) == 2

@@ -9,6 +9,7 @@ START = "start"  # the folder of the training that a classifier begins with
 CERTIFY = "certify"  # the folder of its certifications, a folder each
 MAIN = "test"  # the certification that is meant where none is named: the one that tables report and sweeps make
 STAGES, PIPELINE = "stages.npz", "pipeline.svg"
+FILES = "files.json"  # of a folder of one's own, beside the records: the file of each test image
 PACKED = "records.jsonl.gz"  # of a certification that was packed, all of its records
 VOTE, BEGUN_VOTE, MASKS = "vote.json", "vote-begun.json", "masks.npz"
 SWEEP = "sweep.yaml"  # packed beside the cells of a sweep

@@ -18,10 +18,11 @@ NAMED = 8  # classes that are named in full
 
 
 @dataclass(frozen=True)
-class Tested:
-    """The test images of a folder of one's own: how they were chosen, in words."""
+class Chosen:
+    """The test images of a folder of one's own: how they were chosen, in words, and the file of each below it."""
 
-    chosen: str
+    how: str
+    files: tuple[str, ...]
 
 
 class Benchmark(ABC):
@@ -36,7 +37,7 @@ class Benchmark(ABC):
     class_names: Sequence[str]
     shape: tuple[int, int, int]
     """Channels, height, width of an input."""
-    tested: Tested | None = None
+    chosen: Chosen | None = None
 
     @abstractmethod
     def train_batches(

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Int, UInt8
 from torch import Tensor
 
-from ars.data.benchmark import ALL_ROWS, PARTS, Benchmark, Labelled, Part, Split, Tested
+from ars.data.benchmark import ALL_ROWS, PARTS, Benchmark, Chosen, Labelled, Part, Split
 from ars.data.draws import generator
 from ars.data.errors import DataError
 from ars.data.loading import DecodingPool, Pictures, Request
@@ -36,13 +36,13 @@ class DecodedImages(Benchmark):
         side: int,
         seed: int = 0,
         digest: str = "",
-        tested: Tested | None = None,
+        chosen: Chosen | None = None,
         workers: int | None = None,
         device: torch.device | None = None,
     ) -> None:
         """Workers are processes, one a core by default, 0 for none; digest names the files, for the cache."""
         self.title, self.class_names, self.seed, self.digest = title, class_names, seed, digest
-        self.shape, self.tested = (3, side, side), tested
+        self.shape, self.chosen = (3, side, side), chosen
         self.workers = cores() if workers is None else workers
         self.device = device or torch.device("cpu")
         self._pictures = pictures
@@ -60,7 +60,7 @@ class DecodedImages(Benchmark):
             side=self.shape[1],
             seed=self.seed,
             digest=self.digest,
-            tested=self.tested,
+            chosen=self.chosen,
             workers=self.workers,
             device=device,
         )

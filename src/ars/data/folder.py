@@ -13,7 +13,7 @@ import PIL
 import torch
 
 from ars.data.backgrounds import FILTER, load_backgrounds
-from ars.data.benchmark import PARTS, Benchmark, Part, Tested
+from ars.data.benchmark import PARTS, Benchmark, Chosen, Part
 from ars.data.class_folders import Listing, class_of, class_pictures
 from ars.data.decoded import DecodedImages, cores
 from ars.data.errors import DataError
@@ -45,7 +45,7 @@ def folder(
     """The benchmark of a folder: inputs of size x size, or images of pasted x pasted on backgrounds of size x size."""
     files = Files(locate(root, (), what="class folders of images", key="data.root"))
     workers = cores() if workers is None else workers
-    listings, classes, tested = list_classes(files, skip_unreadable=skip_unreadable, workers=workers)
+    listings, classes, chosen = list_classes(files, skip_unreadable=skip_unreadable, workers=workers)
     stem = Path(root).resolve().stem
     digest = files.digest(name for part in PARTS for name in listings[part][0])
     if backgrounds is None:
@@ -57,7 +57,7 @@ def folder(
             side=size,
             seed=seed,
             digest=digest,
-            tested=tested,
+            chosen=chosen,
             workers=workers,
             device=device,
         )
@@ -72,14 +72,14 @@ def folder(
         class_names=classes,
         seed=seed,
         digest=f"{pack.sha256} {scenes.digest}",
-        tested=tested,
+        chosen=chosen,
         device=device,
     )
 
 
 def list_classes(
     files: Files, *, skip_unreadable: bool, workers: int
-) -> tuple[dict[Part, Listing], Sequence[str], Tested]:
+) -> tuple[dict[Part, Listing], Sequence[str], Chosen]:
     """The files of each part with their labels, the classes in the order of their folders' names, what is tested."""
     tops = files.folders()
     test_top = next((name for name in TEST_TOPS if name in tops), None)
@@ -116,8 +116,9 @@ def list_classes(
             f"{files.path} holds {count} images, none of which is in the tenth for testing, chosen by their names; add "
             "some, or put those to be tested below test/, a folder a class"
         )
-    chosen = f"a tenth of all {count}, chosen by their names (put images below test/ to choose them yourself)"
-    return listings, classes, Tested(f"those below {test_top or files.wrapped}/" if tested or split else chosen)
+    tenth = f"a tenth of all {count}, chosen by their names (put images below test/ to choose them yourself)"
+    how = f"those below {test_top or files.wrapped}/" if tested or split else tenth
+    return listings, classes, Chosen(how, tuple(listings["test"][0]))
 
 
 def _packed(files: Files, listings: dict[Part, Listing], digest: str, *, stem: str, side: int, workers: int) -> Pack:

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Int, UInt8
 from torch import Tensor
 
-from ars.data.benchmark import ALL_ROWS, PARTS, Benchmark, Labelled, Part, Split, Tested
+from ars.data.benchmark import ALL_ROWS, PARTS, Benchmark, Chosen, Labelled, Part, Split
 from ars.data.draws import generator, words
 from ars.data.moments import Moments, kept_moments
 from ars.data.pasting import border_slots, crop_padded, mirror, paste, to_unit
@@ -48,12 +48,12 @@ class PastedImages(Benchmark):
         seed: int = 0,
         digest: str = "",
         padding: int = 0,
-        tested: Tested | None = None,
+        chosen: Chosen | None = None,
         device: torch.device | None = None,
     ) -> None:
         """Digest names the bytes of the material, for the cache of moments."""
         self.title, self.class_names, self.seed, self.digest = title, class_names, seed, digest
-        self.padding, self.tested = padding, tested
+        self.padding, self.chosen = padding, chosen
         self.device = device or torch.device("cpu")
         self._material = {part: material[part].to(self.device) for part in PARTS}
         first = self._material["train"]
@@ -75,7 +75,7 @@ class PastedImages(Benchmark):
             seed=self.seed,
             digest=self.digest,
             padding=self.padding,
-            tested=self.tested,
+            chosen=self.chosen,
             device=device,
         )
 

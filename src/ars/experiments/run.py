@@ -2,9 +2,9 @@
 
 Training (ars.experiments.training) writes recipe.yaml, benchmark.json, environment.json, train.jsonl,
 checkpoint.safetensors while it lasts, timing.json, masks/, tensorboard/, start/ and model.safetensors. Certification
-(ars.experiments.certifying) adds certify/<name>/ with settings.json, environment.json, shard-*.jsonl and stages.npz,
-the vote (ars.experiments.voting) vote.json and, until it is done, vote-begun.json, a sweep masks.npz and pipeline.svg
-(ars.experiments.sweeps.masks).
+(ars.experiments.certifying) adds certify/<name>/ with settings.json, environment.json, files.json, shard-*.jsonl and
+stages.npz, the vote (ars.experiments.voting) vote.json and, until it is done, vote-begun.json, a sweep masks.npz and
+pipeline.svg (ars.experiments.sweeps.masks).
 """
 
 import json

@@ -12,8 +12,9 @@ import yaml
 
 from ars.certification.bounds import BOUNDS, Bound
 from ars.certification.certificate import Certificate
+from ars.certification.file_names import read_files
 from ars.certification.records import Record, RecordError
-from ars.certification.run_folder import BENCHMARK, ENVIRONMENT, MAIN, RECIPE, STAGES, records_folder
+from ars.certification.run_folder import BENCHMARK, ENVIRONMENT, FILES, MAIN, RECIPE, STAGES, records_folder
 from ars.certification.schedule import Schedule
 from ars.certification.shards import Merged
 from ars.report.errors import ReportError
@@ -69,6 +70,8 @@ class Run:
     settings: Settings
     records: tuple[Record, ...]
     missing: int
+    files: tuple[str, ...]
+    """Of a folder of one's own, the file of each test image by its index."""
     stages: Path | None
     environment: dict[str, str]
     recipe: dict[str, Any]
@@ -121,6 +124,7 @@ def _load_run(path: Path, run_name: str, folder: Path, *, partial: bool) -> Run:
         seed, kind = int(recipe["seed"]), str(recipe["data"]["kind"])
     merged = _load_records(folder, method, partial=partial)
     records = merged.records
+    files = _load_files(folder, records)
     run = Run(
         path=path,
         name=run_name,
@@ -135,6 +139,7 @@ def _load_run(path: Path, run_name: str, folder: Path, *, partial: bool) -> Run:
         settings=_settings(records[0], method),
         records=records,
         missing=len(merged.missing),
+        files=files,
         stages=folder / STAGES if (folder / STAGES).exists() else None,
         environment=_load_environment(path / ENVIRONMENT),
         recipe=recipe,
@@ -195,6 +200,16 @@ def _load_records(folder: Path, method: str, *, partial: bool) -> Merged:
     _check_agreement(folder, merged.records, method)
     _check_asked(folder, merged)
     return merged
+
+
+def _load_files(folder: Path, records: Sequence[Record]) -> tuple[str, ...]:
+    try:
+        files = read_files(folder)
+    except RecordError as error:
+        raise ReportError(str(error)) from error
+    if files and (last := records[-1].certificate.index) >= len(files):
+        raise ReportError(f"{folder / FILES} names {len(files)} files and none for image {last}; {ADVICE}")
+    return files
 
 
 def _settings(record: Record, method: str) -> Settings:

@@ -8,6 +8,7 @@ from ars.certification.run_folder import MAIN
 from ars.certification.writing import write_whole
 from ars.report.curves import draw_curves
 from ars.report.groups import make_sections
+from ars.report.images import to_csv
 from ars.report.page import Pipeline, make_page
 from ars.report.pipeline import draw_pipeline, load_stages
 from ars.report.rendering import to_json, to_markdown
@@ -24,7 +25,7 @@ class Report:
 
 
 def write_report(runs: Sequence[Path], out: Path, *, name: str = MAIN, partial: bool = False) -> Report:
-    """Write the table, the figures and the page of some runs into the folder out, from the runs' files alone.
+    """Write the table, images, figures and the page of some runs into the folder out, from the runs' files alone.
 
     name is the certification that is reported, certify/<name> of every run; one that is not complete is refused unless
     partial is asked for. All is drawn before anything is written, and equal run folders give equal files.
@@ -40,6 +41,8 @@ def write_report(runs: Sequence[Path], out: Path, *, name: str = MAIN, partial: 
         "curves.svg": curves.svg,
         "curves.png": curves.png,
     }
+    for run in loaded:  # names of files may hold bytes that are no text
+        contents[f"images-{run.name}.csv"] = to_csv(run).encode(errors="surrogateescape")
     for run_name, pipeline in pipelines.items():
         contents[f"pipeline-{run_name}.svg"] = pipeline.picture.svg
         contents[f"pipeline-{run_name}.png"] = pipeline.picture.png

@@ -9,6 +9,7 @@ from typing import cast
 import torch
 
 from ars.certification.certificate import Certificate
+from ars.certification.file_names import check_files, keep_files
 from ars.certification.independence import check_independent
 from ars.certification.procedure import certify
 from ars.certification.records import Record
@@ -42,10 +43,10 @@ class Job:
     @property
     def about(self) -> str:
         """What is certified of a folder of one's own; empty where that goes without saying."""
-        if self.benchmark.tested is None:
+        if self.benchmark.chosen is None:
             return ""
         title, classes = self.benchmark.title, name_classes(self.benchmark.class_names)
-        of = f"{self.layout.examples} of {self.benchmark.size('test')} test images, {self.benchmark.tested.chosen}"
+        of = f"{self.layout.examples} of {self.benchmark.size('test')} test images, {self.benchmark.chosen.how}"
         return f"{title}: certifying {of}; classes: {classes}"
 
     def missing(self, number: int, have: Sequence[Record]) -> list[int]:
@@ -91,9 +92,13 @@ def prepare(request: Request, device: torch.device) -> Job:
     )
     check_subset(benchmark, wanted.layout)
     check_independent(model, some)
+    files = benchmark.chosen.files if benchmark.chosen else ()
+    check_files(records, files)
     if request.given:
         request.given.claim(request.folder, model, benchmark, device)
     begin(records, wanted)
+    if files:
+        keep_files(records, files)
     if not (records / ENVIRONMENT).exists():  # of the machine that began
         write_environment(records, device)
     return Job(records, wanted.layout, settings, benchmark, model, device)
