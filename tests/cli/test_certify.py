@@ -261,8 +261,8 @@ def test_of_a_small_folder_all_test_images_are_certified_and_a_line_says_which(p
     output = capsys.readouterr()
     assert json.loads(output.out)[0]["rows"][0]["images"] == [2]
     assert output.err.splitlines()[0] == (
-        "photos: certifying 2 of 2 test images, a tenth of all 20, chosen by their names (put images below test/ to "
-        "choose them yourself); classes: 0 cat, 1 dog"
+        "photos: certifying 2 of 2 test images, about a tenth of all 20, chosen by their names (to choose them, give "
+        "it train/ and test/, or test/ alone); classes: 0 cat, 1 dog"
     )
     assert main(["certify", *photos, *FEW]) == 0
     assert capsys.readouterr().err == ""  # nothing was left

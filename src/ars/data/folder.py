@@ -114,10 +114,12 @@ def list_classes(
     if count and not listings["test"][0]:
         raise DataError(
             f"{files.path} holds {count} images, none of which is in the tenth for testing, chosen by their names; add "
-            "some, or put those to be tested below test/, a folder a class"
+            "some, or put all that is to be tested below test/, a folder a class"
         )
-    tenth = f"a tenth of all {count}, chosen by their names (put images below test/ to choose them yourself)"
-    how = f"those below {test_top or files.wrapped}/" if tested or split else tenth
+    how = f"those below {test_top or files.wrapped}/"
+    if not (tested or split):
+        advice = "to choose them, give it train/ and test/, or test/ alone"
+        how = f"about a tenth of all {count}, chosen by their names ({advice})"
     return listings, classes, Chosen(how, tuple(listings["test"][0]))
 
 
