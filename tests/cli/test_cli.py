@@ -1,5 +1,6 @@
 """The command line as its users meet it: exit codes, one-sentence errors, JSON, Ctrl-C."""
 
+import argparse
 import json
 import os
 import re
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from ars.cli import COMMANDS, main
+from ars.cli import COMMANDS, main, make_parser
 from ars.cli.interrupt import stoppable
 from ars.data.settings import Data
 from ars.experiments.recipe import Recipe, read_recipe, recipe_keys
@@ -57,6 +58,29 @@ def test_every_help_teaches_by_example_without_torch(command):
     )
     text = subprocess.run([sys.executable, "-c", check], check=True, capture_output=True, text=True).stdout
     assert f"ars {command} " in text.split("usage:", 1)[1].split("\n\n", 1)[1]
+
+
+def defaults_of(parser):
+    """The options, of all commands, that have a default other than nothing."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for inner in action.choices.values():
+                yield from defaults_of(inner)
+        elif action.help != argparse.SUPPRESS and action.default not in (None, False, argparse.SUPPRESS):
+            yield pytest.param(action, id=f"{parser.prog} {action.option_strings[-1]}")
+
+
+@pytest.mark.parametrize("action", list(defaults_of(make_parser())))
+def test_a_default_stands_in_the_help(action):
+    shown = " ".join(map(str, action.default)) if isinstance(action.default, tuple) else str(action.default)
+    told = action.help.startswith(f"{shown} (") or f"(default: {shown})" in action.help
+    assert told, action.help
+
+
+def test_no_key_has_two_defaults(capsys):
+    assert main(["train", "--keys"]) == 0
+    for about in capsys.readouterr().out.split("\n  --")[1:]:
+        assert " ".join(about.split()).count("Default: ") == 1, about
 
 
 def test_the_help_of_certify_lists_the_keys_of_the_data(capsys):

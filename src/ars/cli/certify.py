@@ -67,11 +67,16 @@ def add_to(commands: Subparsers) -> None:
         help="how many images (--model: 100, or all where there are fewer); more may be added later",
     )
     parser.add_argument("--every", type=int, metavar="K", help="take each K-th test image")
-    parser.add_argument("--name", default=MAIN, help="the records go to RUN/certify/NAME")
-    parser.add_argument("--stages", type=int, default=0, metavar="N", help="save the pipeline's stages for N images")
+    parser.add_argument("--name", default=MAIN, help=f"the records go to RUN/certify/NAME (default: {MAIN})")
+    parser.add_argument(
+        "--stages", type=int, default=0, metavar="N", help="save the pipeline's stages for N images (default: 0)"
+    )
     parser.add_argument("--shard-size", type=int, metavar="N", help="images a file of records (default: 10)")
     parser.add_argument(
-        "--engine", choices=("local", "ray"), default="local", help="ray: on a Ray cluster, or all cores"
+        "--engine",
+        choices=("local", "ray"),
+        default="local",
+        help="ray: on a Ray cluster, or all cores (default: local)",
     )
     parser.add_argument("--json", action="store_true", help="print a JSON summary")
     add_classifier(parser)

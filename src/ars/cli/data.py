@@ -55,8 +55,10 @@ def add_to(commands: Subparsers) -> None:
     )
     showing.add_argument("kind", choices=get_args(Kind))
     showing.add_argument("--out", type=Path, required=True, metavar="PNG", help="where the sheet goes")
-    showing.add_argument("--part", choices=("train", "validation", "test"), default="test")
-    showing.add_argument("--count", type=int, default=32, metavar="N", help="how many images")
+    showing.add_argument(
+        "--part", choices=("train", "validation", "test"), default="test", help="which images (default: test)"
+    )
+    showing.add_argument("--count", type=int, default=32, metavar="N", help="how many images (default: 32)")
     _add_settings(showing)
 
 

@@ -29,7 +29,9 @@ STATIC_MASK_LR = 0.03
 def add_to(commands: Subparsers) -> None:
     """Add the command."""
     parser = add_command(commands, "demo", run, summary="see it work, in minutes", teach=TEACH, goes_on=True)
-    parser.add_argument("--out", type=Path, default=Path("runs/demo"), metavar="DIR", help="where everything goes")
+    parser.add_argument(
+        "--out", type=Path, default=Path("runs/demo"), metavar="DIR", help="where everything goes (default: runs/demo)"
+    )
     parser.add_argument(
         "--methods",
         nargs="+",
@@ -38,8 +40,11 @@ def add_to(commands: Subparsers) -> None:
         metavar="METHOD",
         help=f"all, or any of {', '.join(get_args(Method))} (default: {' '.join(METHODS)})",
     )
-    parser.add_argument("--sigma", type=float, default=Recipe().sigma, help="the noise level of all methods")
-    parser.add_argument("--seed", type=int, default=Recipe().seed, help="of training")
+    usual = Recipe()
+    parser.add_argument(
+        "--sigma", type=float, default=usual.sigma, help=f"the noise level of all methods (default: {usual.sigma:g})"
+    )
+    parser.add_argument("--seed", type=int, default=usual.seed, help=f"of training (default: {usual.seed})")
     add_device(parser)
 
 

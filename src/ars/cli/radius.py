@@ -25,7 +25,7 @@ def add_to(commands: Subparsers) -> None:
     parser.add_argument("--dim", type=int, required=True, help="channels x height x width")
     parser.add_argument("--p-plus", type=float, required=True, help="lower bound on the top class's probability")
     parser.add_argument("--p-minus", type=float, help="upper bound on every other class (default: 1 - p-plus)")
-    parser.add_argument("--norm", choices=NORMS, default="linf")
+    parser.add_argument("--norm", choices=NORMS, default="linf", help="the norm of the ball (default: linf)")
     parser.add_argument("--masked", action="store_true", help="a step is masked, so only linf is covered")
     parser.add_argument("--json", action="store_true", help="print JSON")
 

@@ -24,7 +24,7 @@ def add_to(commands: Subparsers) -> None:
     parser = add_command(commands, "report", run, summary="tables, figures and a page from records", teach=TEACH)
     parser.add_argument("folders", type=Path, nargs="+", metavar="RUN", help="run folders with records")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where the report goes")
-    parser.add_argument("--name", default=MAIN, help="which records: RUN/certify/NAME")
+    parser.add_argument("--name", default=MAIN, help="which records: RUN/certify/NAME (default: test)")
     parser.add_argument("--partial", action="store_true", help="report on the images that are certified so far")
     parser.add_argument("--json", action="store_true", help="print the table as JSON")
 

@@ -43,7 +43,7 @@ class Data:
         attribute: celeba: the attribute to tell, by its name.
         feature: celeba: what every crop shows, mouth, eyes, nose or face.
         skip_unreadable: folder: leave out files that cannot be read, with a warning, instead of refusing the folder.
-        workers: decoding processes (celeba, imagenet, folder); they change no pixel. Default: one a core.
+        workers: decoding processes (celeba, imagenet, folder); they change no pixel. null is one a core.
     """
 
     kind: Kind = "digits"
