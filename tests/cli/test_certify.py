@@ -226,7 +226,7 @@ def test_a_model_of_ones_own_is_certified_and_reported(tmp_path, monkeypatch, ca
     go_on = "ars certify --model own_model:smoothed --data digits --out runs/own"
     for command, words in (
         (["certify", "runs/own"], f"records alone; {go_on} goes on"),
-        (["predict", "runs/own", "a.png"], "ars predict cannot load it, ars.certify(model, image, seed=0) in Python "),
+        (["predict", "runs/own", "a.png"], f"ars predict wants its --model again, and {go_on} goes on"),
         (["vote", "runs/own"], f"ars vote cannot load it, and {go_on} goes on with them\n"),
         (["certify", "runs/plain"], "ars certify --model own_model:network --sigma 0.5 --data digits --out runs/plain"),
     ):
@@ -287,6 +287,27 @@ def test_a_report_names_the_file_of_each_image_and_renamed_ones_are_noticed(phot
     capsys.readouterr()
     assert main(["certify", *photos, *FEW]) == 2
     assert "of other images: dog/6.png was where dog/5.png is now; certify under another" in capsys.readouterr().err
+
+
+def test_a_photo_is_predicted_by_the_model_that_a_folder_was_made_with(photos, tmp_path, capsys):
+    assert main(["certify", *photos, *FEW, "--alpha=0.01"]) == 0
+    kept = {path: path.read_bytes() for path in (tmp_path / "runs").rglob("*") if path.is_file()}
+    capsys.readouterr()
+    Image.new("RGB", (9, 12), (200, 0, 0)).save(tmp_path / "photo.png")
+    predict = ["predict", "runs/pets", "photo.png", "--device=cpu", "--resize", "--json", "--model"]
+    assert main([*predict, "pets_model:net"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["file"], answer["alpha"]) == ("photo.png", 0.01)  # as its records were made
+    assert sum(answer["votes"].values()) == 60
+    assert set(answer["votes"]) <= {"cat", "dog"}
+    assert main([*predict, "pets_model:other"]) == 2
+    assert "runs/pets is of the model pets_model:net, got pets_model:other; name that one" in capsys.readouterr().err
+    assert main([*predict, "pets_model:net", "--classifier", "pets_model:net"]) == 2
+    assert "--classifier belongs to a run that was trained here" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in (tmp_path / "runs").rglob("*") if path.is_file()} == kept
+    (tmp_path / "runs" / "pets" / "recipe.yaml").write_text("method: cohen")
+    assert main([*predict, "pets_model:net"]) == 2
+    assert "runs/pets was not made by ars certify --model; leave --model out" in capsys.readouterr().err
 
 
 def test_images_to_validate_with_are_needed_where_something_is_trained(photos, tmp_path, capsys):

@@ -66,7 +66,7 @@ def defaults_of(parser):
         if isinstance(action, argparse._SubParsersAction):
             for inner in action.choices.values():
                 yield from defaults_of(inner)
-        elif action.help != argparse.SUPPRESS and action.default not in (None, False, argparse.SUPPRESS):
+        elif action.option_strings and action.default not in (None, False, argparse.SUPPRESS):
             yield pytest.param(action, id=f"{parser.prog} {action.option_strings[-1]}")
 
 

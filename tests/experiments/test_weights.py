@@ -42,7 +42,8 @@ def test_a_packed_model_is_the_certified_one(run, tmp_path):
 
     packed = tmp_path / "packed"
     packed.mkdir()
-    shutil.copy(run / "recipe.yaml", packed)
+    for name in ("recipe.yaml", "benchmark.json"):
+        shutil.copy(run / name, packed)
     (packed / "model.safetensors").write_bytes(packed_weights(run / "model.safetensors"))
     assert load_file(packed / "model.safetensors")["classifier.1.0.weight"].dtype == torch.bfloat16
     assert fingerprint(load_run(packed, CPU)[2]) == fingerprint(load_run(run, CPU)[2])

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from ars.certification.run_folder import RECIPE
 from ars.cli.options import (
     Subparsers,
     add_certification,
@@ -16,13 +17,16 @@ from ars.cli.options import (
     add_device,
     add_memory,
     add_places,
+    imported_model,
     override,
     recipe_of,
+    settings_of,
 )
 from ars.report.measures import in_units, show_grid_radius, show_radius, unit_name
 
 if TYPE_CHECKING:
     from ars.certification.certificate import Certificate
+    from ars.experiments.build import Inputs
 
 TEACH = """\
 Predict image files with a trained run: the label, its certified radius and the votes, or an abstention.
@@ -30,17 +34,18 @@ Predict image files with a trained run: the label, its certified radius and the 
   ars predict runs/ars photo.png another.png
   ars predict runs/ars photo.jpg --resize --masks masks              also save each mask as a picture
   ars predict runs/ars photo.png --n-estimate 100000 --alpha 0.001 --json
+  ars predict runs/mine photo.png --model my_package:my_model        after ars certify --model ... --out runs/mine
 
 It needs the run folder alone, not the data that the run was trained on (but for method sukenik, whose noise is measured
 from the training images). The certificate is for the image as the model sees it: with --resize, for the resized one.
 """
-INSTEAD = "ars predict cannot load it, ars.certify(model, image, seed=0) in Python certifies an image, and "
+INSTEAD = "ars predict wants its --model again, and "
 
 
 def add_to(commands: Subparsers) -> None:
     """Add the command."""
     parser = add_command(commands, "predict", run, summary="predict image files with certificates", teach=TEACH)
-    parser.add_argument("folder", type=Path, metavar="RUN", help="a run folder made by ars train")
+    parser.add_argument("folder", type=Path, metavar="RUN", help="a run folder")
     parser.add_argument("images", type=Path, nargs="+", metavar="IMAGE", help="image files of the model's size")
     parser.add_argument(
         "--resize", action="store_true", help="bring the short side to the model's size, crop the middle"
@@ -49,6 +54,7 @@ def add_to(commands: Subparsers) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object a line")
     add_classifier(parser)
     add_places(parser)
+    parser.add_argument("--model", metavar="PACKAGE:NAME", help="where to import the model from that RUN was made with")
     add_certification(parser, defaults="the run's recipe")
     add_device(parser)
     add_memory(parser)
@@ -56,10 +62,13 @@ def add_to(commands: Subparsers) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Read all images first, then certify them one by one."""
-    settings = override(recipe_of(options.folder, instead=INSTEAD), options)
+    imported = _imported(options) if options.model else None
+    usual = settings_of(options.folder, trained=False) if imported else recipe_of(options.folder, instead=INSTEAD)
+    settings = override(usual, options)
     from ars.certification.memory import limit_memory
     from ars.data.crops import read_fitted
     from ars.data.images import read_image
+    from ars.experiments.certifying.given import given_again
     from ars.experiments.certifying.job import certify_images
     from ars.experiments.device import choose_device, choose_precision
     from ars.experiments.run import load_without_data
@@ -69,9 +78,13 @@ def run(options: argparse.Namespace) -> int:
     settings = replace(settings, precision=choose_precision(settings.precision, device))
     if options.memory is not None:
         limit_memory(device, options.memory)
-    inputs, model = load_without_data(
-        options.folder, device, classifier=options.classifier, moved=options.overrides or ()
-    )
+    inputs: Inputs
+    if imported:
+        inputs, model = given_again(imported).load(device)
+    else:
+        inputs, model = load_without_data(
+            options.folder, device, classifier=options.classifier, moved=options.overrides or ()
+        )
     read = partial(read_fitted, side=inputs.shape[-1]) if options.resize else read_image
     images = [read(path) for path in options.images]
     for path, image in zip(options.images, images, strict=True):
@@ -93,6 +106,18 @@ def run(options: argparse.Namespace) -> int:
         show = _json if options.json else _sentence
         print(show(path, certificate, inputs.class_names, saved), flush=True)
     return 0
+
+
+def _imported(options: argparse.Namespace) -> dict[str, Any]:
+    """What the folder says of its model, which must be the one that is named."""
+    imported = imported_model(options.folder / RECIPE)
+    if imported is None:
+        raise ValueError(f"{options.folder} was not made by ars certify --model; leave --model out")
+    if imported["model"] != options.model:
+        raise ValueError(f"{options.folder} is of the model {imported['model']}, got {options.model}; name that one")
+    if options.classifier is not None:
+        raise ValueError("--classifier belongs to a run that was trained here; leave it out")
+    return imported
 
 
 def mask_paths(images: Sequence[Path], folder: Path, steps: int) -> list[list[Path]]:

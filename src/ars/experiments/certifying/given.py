@@ -69,6 +69,12 @@ class Around:
         """Nothing: the folder is the run's own."""
 
 
+def given_again(recipe: dict[str, Any]) -> Given:
+    """What the recipe.yaml of its folder says was certified."""
+    data = tuple(f"--data.{key}={value}" for key, value in recipe["data"].items() if value is not None)
+    return Given(recipe["model"], data, recipe.get(GIVEN_SIGMA))
+
+
 def _check_same(folder: Path, kept: object, wanted: dict[str, Any]) -> None:
     """Refuse a folder of another model, benchmark or noise; by whom the noise was given, its digest need not say."""
     have = {name: value for name, value in kept.items() if name != GIVEN_SIGMA} if isinstance(kept, dict) else {}
