@@ -1,5 +1,6 @@
 """Draws that hang together are refused; rounding is not."""
 
+from threading import Thread
 from types import SimpleNamespace
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 from torch import nn
 
 from ars import adaptive, certify, cohen, predict, sukenik
+from ars.certification.evaluating import evaluating
 from ars.certification.independence import alike, check_independent
 from ars.models import Normalize, UNet, cifar_resnet, small_cnn
 from ars.smoothing import Gaussian, SmoothedClassifier, compose
@@ -289,6 +291,17 @@ def test_randomness_of_its_own_is_refused_however_rarely_it_shows():
         for ask in (certify, predict):
             with pytest.raises(ValueError, match="draws random numbers of its own"):
                 ask(cohen(network, sigma=0.5), images, seed=0)
+
+
+def test_random_numbers_that_others_draw_while_it_waits_are_not_laid_to_the_model():
+    model, images, passed = cohen(plain(), sigma=0.5), torch.rand(2, 3, 16, 16), []
+    waiting = Thread(target=lambda: passed.append(check_independent(model, images)))
+    with evaluating(model):
+        waiting.start()
+        waiting.join(timeout=0.3)
+        torch.rand(1)
+    waiting.join(timeout=30)
+    assert passed == [None]
 
 
 def test_a_network_that_goes_on_learning_is_refused_however_slowly():

@@ -66,14 +66,15 @@ def _try(model: SmoothedClassifier, images: Images) -> None:
         check_logits(logits, len(generators))
         return logits
 
-    dice = _global_randomness(images.device)
     with evaluating(model), torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        dice = _global_randomness(images.device)  # now: other threads may have thrown them while this one waited
         together = answer(slice(None))
         if together.isnan().any():
             raise ValueError(NO_NUMBERS)
         before = checksum(numbers)
         alone = torch.cat([answer(slice(draw, draw + 1)) for draw in noise])
-    if _global_randomness(images.device) != dice:
+        thrown = _global_randomness(images.device) != dice
+    if thrown:
         raise ValueError(
             "the model draws random numbers of its own from torch's global generator, which draws may share; noise "
             "must come from the mechanism, which is given a generator"
