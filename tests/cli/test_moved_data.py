@@ -27,12 +27,12 @@ def fill(folder, names=("cat", "dog"), seed=0):
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """Images, and a run that was trained beside them on the relative path to them."""
-    work = tmp_path_factory.mktemp("moved") / "work"
-    fill(work / "photos")
+    desk = tmp_path_factory.mktemp("moved") / "desk"
+    fill(desk / "photos")
     with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(work)
+        patch.chdir(desk)
         assert main(["train", "--out=run", "--data.root=photos", *SMALL]) == 0
-    return work
+    return desk
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_a_relative_path_is_the_same_run_as_the_absolute_one(made, elsewhere, ca
     assert root == str((made / "photos").resolve())
     before = (made / "run" / "recipe.yaml").read_bytes()
     monkeypatch.chdir(made)
-    for spelling in ("photos", "../work/photos", root):
+    for spelling in ("photos", "../desk/photos", root):
         assert main(["train", "--out=run", f"--data.root={spelling}", *SMALL]) == 0
         assert "trained already" in capsys.readouterr().err
     assert (made / "run" / "recipe.yaml").read_bytes() == before

@@ -28,9 +28,9 @@ def make():
 def here(tmp_path, monkeypatch):
     """An empty current folder with a recipe and a module beside it, and no data."""
     monkeypatch.delenv("ARS_DATA", raising=False)
-    work = tmp_path / "work"
-    work.mkdir()
-    monkeypatch.chdir(work)
+    desk = tmp_path / "desk"
+    desk.mkdir()
+    monkeypatch.chdir(desk)
     (tmp_path / "plain.yaml").write_text("sigma: 0.3\n")
     (tmp_path / "my_classifiers.py").write_text(OWN)
     monkeypatch.syspath_prepend(tmp_path)
@@ -51,7 +51,7 @@ def test_without_out_the_run_goes_to_a_folder_named_after_its_cell(here, capsys)
     assert "the run goes to runs/plain-cohen-s0.3-seed2" in first
     model, command = "runs/plain-cohen-s0.3-seed2/model.safetensors", "ars certify runs/plain-cohen-s0.3-seed2"
     assert last == f"the model is in {model}; what comes next: {command}"
-    assert (here / "work/runs/plain-cohen-s0.3-seed2/model.safetensors").is_file()
+    assert (here / "desk/runs/plain-cohen-s0.3-seed2/model.safetensors").is_file()
 
 
 @pytest.mark.parametrize("trained", [True, False])
@@ -63,11 +63,11 @@ def test_a_certification_that_is_given_anew_is_kept(here, capsys, monkeypatch, t
                 "ars.experiments.training.save_tensors", lambda *_: (_ for _ in ()).throw(OSError("lost power"))
             )
         assert main(command) == (0 if trained else 2)
-    before = read_recipe(here / "work/run/recipe.yaml")
+    before = read_recipe(here / "desk/run/recipe.yaml")
     capsys.readouterr()
     assert main([*command, "--certify.n_estimate=500"]) == 0
     assert "run: certify.n_estimate is 500 from now on, was 1000; a certification" in capsys.readouterr().err
-    after = read_recipe(here / "work/run/recipe.yaml")
+    after = read_recipe(here / "desk/run/recipe.yaml")
     assert after == dataclasses.replace(before, certify=dataclasses.replace(before.certify, n_estimate=500))
     assert main([*command, "--certify.n_estimate=500", "--sigma=0.4"]) == 2
     assert "holds a run of another recipe" in sentence(capsys)
@@ -82,14 +82,14 @@ def test_k_is_short_for_the_size_and_is_part_of_the_usual_name(here, capsys):
     photos = ["--data.kind=folder", f"--data.root={here / 'photos'}", "--data.workers=0", "--train.batch_size=8"]
     small = [it for it in TINY if "passes" not in it and "batch" not in it]
     assert main(["train", str(here / "plain.yaml"), "--k", "16", "--sigma", "0.5", *photos, *small]) == 0
-    folder = here / "work" / "runs" / "plain-adaptive-k16-s0.5-seed0"
+    folder = here / "desk" / "runs" / "plain-adaptive-k16-s0.5-seed0"
     assert yaml.safe_load((folder / "recipe.yaml").read_text())["data"]["size"] == 16
     capsys.readouterr()
     assert main(["train", str(here / "plain.yaml"), "--out=x", "--k", "20", *photos, *small]) == 2
     said = sentence(capsys)
     assert "cannot take the photos images of shape [3, 20, 20]" in said
     assert "divisible by 8 and at least 16" in said
-    assert not (here / "work" / "x").exists()
+    assert not (here / "desk" / "x").exists()
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_k_is_short_for_the_size_and_is_part_of_the_usual_name(here, capsys):
         ("data: {kind: cifar_backgrounds}", ["--k", "16"], "need k >= 32, got k = 16"),
         ("data: {kind: cifar_backgrounds, padding: 4}", ["--k", "64"], "images have random places already"),
         ("data: {kind: cifar_backgrounds}", [], "the CIFAR-10 batches were looked for"),
-        ("data: {kind: celeba, root: nowhere}", [], "/work/nowhere, where nothing is"),
+        ("data: {kind: celeba, root: nowhere}", [], "/desk/nowhere, where nothing is"),
         ("", ["--classifier", "my_classifiers:make", "--weights", "no.safetensors"], "no.safetensors, where no file"),
         ("", ["--classifier", "no_such_package:make", "--freeze"], "cannot import no_such_package"),
         ("", ["--classifier", "my_classifiers"], "--classifier must look like package.module:attribute"),
@@ -119,7 +119,7 @@ def test_what_cannot_be_trained_is_refused_before_the_first_step(here, content, 
     path.write_text(content or "sigma: 0.5")
     assert main(["train", str(path), "--out=run", "--device=cpu", *options]) == 2
     assert words in sentence(capsys)
-    assert list((here / "work").iterdir()) == []
+    assert list((here / "desk").iterdir()) == []
 
 
 def test_a_mask_around_a_classifier_of_ones_own_is_trained_and_certified(here, capsys):
@@ -132,12 +132,12 @@ def test_a_mask_around_a_classifier_of_ones_own_is_trained_and_certified(here, c
     assert "next: ars certify run --classifier my_classifiers:make\n" in capsys.readouterr().out
     from ars.training.checkpoint import load_tensors
 
-    kept, _ = load_tensors(here / "work" / "run" / "model.safetensors")
+    kept, _ = load_tensors(here / "desk" / "run" / "model.safetensors")
     assert all(torch.equal(kept[f"classifier.{name}"], tensor) for name, tensor in weights.items())
     capsys.readouterr()
     assert main(["certify", "run", *FEW]) == 2
     assert "give --classifier my_classifiers:make again" in sentence(capsys)
-    assert not (here / "work" / "run" / "certify").exists()
+    assert not (here / "desk" / "run" / "certify").exists()
     assert main(["certify", "run", *FEW, *own]) == 0
     assert "ARS" in capsys.readouterr().out
     assert main(["certify", "--model=my_classifiers:make", *own]) == 2
@@ -186,7 +186,7 @@ def test_a_classifier_of_a_run_that_was_not_trained_to_the_end_is_pointed_out(he
 def test_a_trial_of_a_few_steps_says_what_came_of_it(here, capsys):
     assert main(["train", "--out=run", *TINY]) == 0
     assert "run: epoch 1 of 7, ended after 1 step: loss" in capsys.readouterr().err
-    assert '"validation_accuracy": ' in (here / "work" / "run" / "train.jsonl").read_text()
+    assert '"validation_accuracy": ' in (here / "desk" / "run" / "train.jsonl").read_text()
 
 
 def test_a_full_memory_is_one_sentence_with_the_settings_that_help(here, capsys, monkeypatch):
