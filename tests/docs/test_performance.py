@@ -14,7 +14,7 @@ def figures(name):
     return json.loads((ROOT / "benchmarks" / "figures" / f"{name}.json").read_text(encoding="utf-8"))
 
 
-CERTIFY, TRAIN = figures("h200-certify"), figures("h200-train")
+CERTIFY, TRAIN, MODES = figures("h200-certify"), figures("h200-train"), figures("h200-modes")["results"]
 MICROSECONDS = {row["name"]: row["us_a_draw"] for row in figures("h200-kernels")["rows"]}
 FIRST = {row["name"]: row["first_s"] for row in figures("h200-kernels")["rows"] if "first_s" in row}
 
@@ -62,6 +62,38 @@ def test_the_networks_one_by_one():
     assert f"({two:.1f} with two, {four:.1f} with four)" in PAGE
     ours, theirs = MICROSECONDS["finish 224, kernel"], MICROSECONDS["finish 224, torch"]
     assert f"({f'{ours:.1f}'.lstrip('0')} us a draw at 224, {theirs:.1f} in torch)" in PAGE
+
+
+@pytest.mark.parametrize(
+    ("mode", "told", "shown"),
+    [
+        ("fixed", "(mode fixed)", "standard 1/255 radius"),
+        ("radius, within 1%", "`--mode radius`", "standard 1/255 radius"),
+        ("radius, within 5%", "`--mode radius --tolerance 0.05`", "standard 1/255 radius"),
+        ("curve, 8 radii to 3/255", "`--mode curve --radii` of 8 radii, 0 to 3/255", "standard 1/255"),
+        ("curve, 1/255", "`--mode curve --radii 1/255`", "1/255"),
+    ],
+)
+def test_a_row_of_the_table_of_modes(mode, told, shown):
+    row = MODES[mode]
+    fewer = MODES["fixed"]["draws"] / row["draws"]
+    measures = {
+        "standard": f"{100 * row['standard_accuracy']:.1f}",
+        "1/255": f"{100 * row['certified_at_1_255']:.1f}",
+        "radius": f"{row['average_radius_255']:.2f}",
+    }
+    cells = [f"{row['seconds']:.1f}", f"{row['draws']:,}", f"{fewer:.1f}" if 2 < fewer < 20 else f"{fewer:.0f}"]
+    cells += [text if name in shown.split() else "–" for name, text in measures.items()]
+    assert f"| {' | '.join((told, *cells))} |" in PAGE
+
+
+def test_what_the_modes_save_of_the_reference():
+    reference = 200 * CERTIFY["rows"][1]["reference_s"]
+    eight, one = (MODES[name]["seconds"] for name in ("curve, 8 radii to 3/255", "curve, 1/255"))
+    assert f"= {reference / 60:.0f} minutes for any of these rows" in PAGE
+    assert f"{reference / eight:.0f} times the last but one, {reference / one:.0f} times the last" in PAGE
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    assert f"200 images at one radius in {one:.1f} s, at eight radii in {eight:.1f} s" in readme
 
 
 def test_the_readme_says_the_same():
