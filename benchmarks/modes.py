@@ -23,7 +23,8 @@ from ars.certification.records import Record
 from ars.experiments.certifying.local_engine import certify_run
 from ars.experiments.certifying.request import Request
 from ars.experiments.device import choose_device
-from ars.experiments.recipe import CertifySettings, read_recipe
+from ars.experiments.recipe import CertifySettings
+from ars.experiments.recipe_file import read_recipe
 
 GRID = tuple(step / 4 / 255 for step in (0, 1, 2, 4, 6, 8, 10, 12))
 

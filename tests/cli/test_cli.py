@@ -16,7 +16,8 @@ from PIL import Image
 from ars.cli import COMMANDS, main, make_parser
 from ars.cli.interrupt import stoppable
 from ars.data.settings import Data
-from ars.experiments.recipe import Recipe, read_recipe, recipe_keys
+from ars.experiments.recipe import Recipe
+from ars.experiments.recipe_file import read_recipe, recipe_keys
 from ars.theory import ars_radius_linf
 
 TINY = [

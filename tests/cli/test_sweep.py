@@ -115,7 +115,7 @@ def test_a_sweep_ends_in_time_and_goes_on(written, tmp_path, capsys):
     assert main([*arguments, "--minutes", "0.1"]) == 0
     assert time.monotonic() - began < 30  # of hours; how close to the end is test_budget's
     output = capsys.readouterr().out
-    assert "0.1 minutes are up; run the same command again to go on from here" in output
+    assert "0.1 min are up; run the same command again to go on from here" in output
     assert (tmp_path / "cohen-s1-seed0" / "checkpoint.safetensors").exists()
     log = tmp_path / "cohen-s1-seed0" / "train.jsonl"
     epochs = len(log.read_text().splitlines()) if log.exists() else 0  # a busy machine may not get that far

@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 
 from ars.cli import main
 from ars.cli.train import doubts
-from ars.experiments.recipe import read_recipe
+from ars.experiments.recipe_file import read_recipe
 
 TINY = ["--data.passes=1", "--classifier.width=4", "--mask.width=2", "--train.batch_size=256",
         "--train.precision=float32", "--train.max_steps=1", "--device=cpu"]  # fmt: skip

@@ -47,7 +47,8 @@ def test_what_makes_no_sense_is_refused(options, sentence):
 def test_recipes_name_benchmarks_and_keep_what_decides_them(tmp_path):
     from dataclasses import replace
 
-    from ars.experiments.recipe import Recipe, RecipeError, read_recipe
+    from ars.experiments.recipe import Recipe, RecipeError
+    from ars.experiments.recipe_file import read_recipe
 
     path = tmp_path / "recipe.yaml"
     path.write_text("data: {kind: folder, root: photos, size: 96}\n")

@@ -8,7 +8,7 @@ import torch
 from ars.data.benchmark import Benchmark
 from ars.experiments.build import build_model
 from ars.experiments.importing import check_fit
-from ars.experiments.recipe import read_recipe
+from ars.experiments.recipe_file import read_recipe
 from ars.models import CifarResNet, ResNet50
 from ars.training.optimizers import settings_of
 

@@ -9,7 +9,8 @@ from ars.data.errors import DataError
 from ars.data.locations import CELEBA, IMAGENET, find
 from ars.experiments.certifying.local_engine import certify_run
 from ars.experiments.certifying.request import Request
-from ars.experiments.recipe import CertifySettings, read_recipe
+from ars.experiments.recipe import CertifySettings
+from ars.experiments.recipe_file import read_recipe
 from ars.experiments.run import load_run
 from ars.experiments.training import train_run
 from ars.training.loop import Interrupted

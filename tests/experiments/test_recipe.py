@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from ars.experiments.recipe import Recipe, RecipeError, read_recipe, recipe_parser
+from ars.experiments.recipe import Recipe, RecipeError
+from ars.experiments.recipe_file import read_recipe, recipe_parser
 from ars.training.settings import TrainSettings
 
 RECIPES = Path(__file__).parents[2] / "recipes"

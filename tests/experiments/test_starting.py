@@ -10,7 +10,8 @@ from PIL import Image
 from ars.data.errors import DataError
 from ars.data.settings import Data
 from ars.experiments.alone import TakenError, alone_in
-from ars.experiments.recipe import Classifier, RecipeError, Start, cell_name, read_recipe
+from ars.experiments.recipe import Classifier, RecipeError, Start, cell_name
+from ars.experiments.recipe_file import read_recipe
 from ars.experiments.run import load_run
 from ars.experiments.starting import epochs_in_all, start_folder, start_of, starts_of
 from ars.experiments.timing import train_seconds

@@ -16,7 +16,8 @@ from ars.certification.run_folder import GIVEN_SIGMA, MAIN, RECIPE
 from ars.certification.schedule import MODES
 from ars.data.settings import KEYS, PLACES
 from ars.experiments.certifying.beginning import begun_settings
-from ars.experiments.recipe import CertifySettings, read_recipe
+from ars.experiments.recipe import CertifySettings
+from ars.experiments.recipe_file import read_recipe
 from ars.theory import NORMS
 
 Subparsers = Any

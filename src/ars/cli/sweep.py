@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
         finally:
             print(show(sweep, make_plan(sweep, options.out)), flush=True)
     if budget.spent:
-        print(f"{options.minutes:g} minutes are up; run the same command again to go on from here", flush=True)
+        print(f"{options.minutes:g} min are up; run the same command again to go on from here", flush=True)
     if failed:
         print(f"ars: {failed} of {len(plan.rows)} cells failed, as said above", file=sys.stderr)
     return 1 if failed else 0

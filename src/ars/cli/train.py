@@ -11,7 +11,8 @@ from ars.certification.run_folder import CHECKPOINT, MODEL
 from ars.cli.interrupt import stoppable
 from ars.cli.options import Override, Subparsers, add_command, add_device
 from ars.cli.training_view import describe_epoch, training_view
-from ars.experiments.recipe import Recipe, cell_name, read_recipe, recipe_keys, source_sigma
+from ars.experiments.recipe import Recipe, cell_name
+from ars.experiments.recipe_file import read_recipe, recipe_keys, source_sigma
 from ars.experiments.recipe_help import list_keys
 from ars.experiments.starting import start_of
 from ars.experiments.world import read_team

@@ -22,7 +22,8 @@ from ars.data.errors import DataError
 from ars.experiments.borrowing import pinned
 from ars.experiments.build import Inputs, build_benchmark, build_model
 from ars.experiments.environment import write_environment
-from ars.experiments.recipe import Recipe, RecipeError, read_recipe
+from ars.experiments.recipe import Recipe, RecipeError
+from ars.experiments.recipe_file import read_recipe
 from ars.methods.adaptive import settled
 from ars.report.results import About, read_about
 from ars.smoothing import SmoothedClassifier

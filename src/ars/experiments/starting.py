@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from ars.certification.run_folder import RECIPE
-from ars.experiments.recipe import Mask, Recipe, RecipeError, cell_name, read_recipe
+from ars.experiments.recipe import Mask, Recipe, RecipeError, cell_name
+from ars.experiments.recipe_file import read_recipe
 from ars.training.settings import TrainSettings
 
 

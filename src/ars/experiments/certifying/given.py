@@ -12,7 +12,8 @@ from ars.certification.writing import write_whole
 from ars.data.benchmark import Benchmark
 from ars.experiments.build import build_benchmark
 from ars.experiments.importing import check_fit, import_network
-from ars.experiments.recipe import RecipeError, read_recipe
+from ars.experiments.recipe import RecipeError
+from ars.experiments.recipe_file import read_recipe
 from ars.experiments.run import describe, load_run
 from ars.methods import cohen
 from ars.smoothing import SmoothedClassifier

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from ars.experiments.plain_words import in_one_sentence
-from ars.experiments.recipe import Method, Recipe, RecipeError, cell_name, read_recipe, recipe_keys
+from ars.experiments.recipe import Method, Recipe, RecipeError, cell_name
+from ars.experiments.recipe_file import read_recipe, recipe_keys
 from ars.experiments.repeated_keys import repeated_key
 
 Weights = Literal["float32", "bf16"]

@@ -27,7 +27,8 @@ from ars.certification.run_folder import (
 )
 from ars.certification.shards import SETTINGS, merge
 from ars.certification.writing import write_whole
-from ars.experiments.recipe import MASKED, Recipe, read_recipe
+from ars.experiments.recipe import MASKED, Recipe
+from ars.experiments.recipe_file import read_recipe
 from ars.experiments.sweeps.file import Cell, Sweep
 from ars.experiments.sweeps.plan import make_plan
 from ars.experiments.timing import train_seconds

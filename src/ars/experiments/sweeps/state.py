@@ -8,7 +8,8 @@ from ars.certification.records import RecordError
 from ars.certification.run_folder import CHECKPOINT, LOG, MAIN, MASKS, MODEL, RECIPE, VOTE, records_folder
 from ars.certification.shards import IncompleteError, Layout, merge, read_manifest
 from ars.experiments.certifying.beginning import begun_settings
-from ars.experiments.recipe import MASKED, CertifySettings, Recipe, RecipeError, read_recipe
+from ars.experiments.recipe import MASKED, CertifySettings, Recipe, RecipeError
+from ars.experiments.recipe_file import read_recipe
 from ars.experiments.sweeps.file import Cell
 from ars.report.tally import read_tally
 
