@@ -93,6 +93,20 @@ def test_nothing_moved_shows_nothing():
     assert f(0.25) == pytest.approx(0.75)
 
 
+@pytest.mark.parametrize("whole", [repeat(Laplace(1.0), 3072), compose(Laplace(1000.0), Gaussian(1000.0))])
+def test_losses_beyond_any_grid_promise_nothing(whole):
+    assert [whole(level) for level in LEVELS] == [0.0] * len(LEVELS)
+
+
+def test_noise_of_each_pixel_alone_has_a_radius_at_image_size():
+    def laplace(ball):
+        return repeat(Laplace(ball.radius / 0.1), 3072)
+
+    radius = certified_radius(laplace, 0.99, 0.01, norm="linf", dim=3072)
+    # many small losses are those of Gaussian noise with the same Fisher information, 1 / scale^2, within a percent
+    assert radius == pytest.approx(0.1 * ndtri(0.99) / math.sqrt(3072), rel=0.01)
+
+
 def test_repeats():
     assert repeat(Gaussian(0.5), 4).mu == pytest.approx(1.0)
     assert repeat(Laplace(0.5), 1) == Laplace(0.5)

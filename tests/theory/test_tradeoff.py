@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mpmath import mpf
 
-from ars.theory import Gaussian
+from ars.theory import Gaussian, GeneralisedNormal, Laplace, repeat
 
 levels = st.floats(min_value=0, max_value=1)
 mus = st.floats(min_value=0, max_value=20)
@@ -96,3 +96,10 @@ def test_a_negative_privacy_loss_is_refused(mu):
 def test_a_level_outside_zero_one_is_refused(level):
     with pytest.raises(ValueError, match="level"):
         Gaussian(1.0)(level)
+
+
+@pytest.mark.parametrize("f", [Gaussian(1.0), Laplace(1.0), GeneralisedNormal(1.0, 1.5), repeat(Laplace(0.5), 2)])
+@pytest.mark.parametrize("level", [-1e-9, 1.0 + 1e-9, math.nan])
+def test_what_is_no_level_of_a_test_is_refused(f, level):
+    with pytest.raises(ValueError, match=r"level of a test must lie in \[0, 1\]"):
+        f(level)

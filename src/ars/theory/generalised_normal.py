@@ -13,6 +13,7 @@ from scipy.special import gammaincc, gammainccinv
 
 from ars.theory.arguments import as_number
 from ars.theory.rounding import ERROR, down
+from ars.theory.tradeoff import check_level
 
 # exp(-G) is nothing in float64 beyond this, so the tail needs no search further out
 FAR = 800.0
@@ -71,8 +72,9 @@ class GeneralisedNormal:
 
     def __call__(self, alpha: float, /) -> float:
         """f(a) = F(F^-1(1 - a) - shift), F the distribution function of x, rounded down."""
-        if not 0 < alpha < 1:
-            return float(alpha <= 0)
+        check_level(alpha)
+        if alpha in (0, 1):
+            return 1.0 - alpha
         tail = min(alpha, 1 - alpha)
         quantile = math.copysign(gammainccinv(1 / self.beta, 2 * tail) ** (1 / self.beta), 0.5 - alpha)
         moved = quantile - self.shift - ERROR * (abs(quantile) + self.shift)

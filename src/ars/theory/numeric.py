@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ars.theory.rounding import ERROR
-from ars.theory.tradeoff import Profiled
+from ars.theory.tradeoff import Profiled, check_level
 
 Floats = NDArray[np.float64]
 
@@ -28,6 +28,7 @@ POWER_TAIL = 1e-15
 FFT_ERROR, PART_ERROR, SUM_ERROR = 1e-12, 1e-15, 2.0**-52
 # Enough values of epsilon; any choice of them gives a valid lower bound.
 LINES = 20_000
+LARGEST = 600.0  # eps; e^-eps is all that such a loss leaves of a probability
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class Numeric:
 
     def __call__(self, alpha: float, /) -> float:
         """Evaluate f(alpha), rounded down."""
+        check_level(alpha)
         epsilon, delta = self.profile
         kept = 1 - delta
         steep = kept - np.exp(epsilon) * alpha * (1 + ERROR)
@@ -58,18 +60,25 @@ class Numeric:
 
     @cached_property
     def profile(self) -> tuple[Floats, Floats]:
-        """(epsilon, delta): an increasing grid of eps >= 0 and an upper bound on delta at each."""
+        """(epsilon, delta): an increasing grid of eps >= 0 and an upper bound on delta at each.
+
+        Losses beyond any grid say nothing: delta = 1 at eps = 0, so that f = 0.
+        """
         parts = [(part, count) for part, count in self.parts if _typical_loss(part) > 0]
         if not parts:
             return np.zeros(1), np.zeros(1)
         step = _grid_step(parts)
+        if any(_grid_end(part, step) is None for part, _ in parts):
+            return np.zeros(1), np.ones(1)
         whole = _convolve([_power(discretise(part, step), count) for part, count in parts])
         losses = np.float64(step) * (whole.lower + np.arange(len(whole.mass)))
         # sums over losses > eps, taken at the losses themselves: there the bound has its corners
         above = np.cumsum(whole.mass[::-1])[::-1]
         below = np.cumsum((whole.mass * np.exp(-np.maximum(losses, 0)))[::-1])[::-1]
         error = FFT_ERROR + PART_ERROR * sum(count for _, count in parts) + SUM_ERROR * len(losses)
-        wanted = np.flatnonzero((losses >= 0) & (losses < 600))
+        wanted = np.flatnonzero((losses >= 0) & (losses < LARGEST))
+        if not len(wanted):
+            return np.zeros(1), np.ones(1)
         wanted = wanted[:: max(1, len(wanted) // LINES)]
         epsilon = losses[wanted]
         delta = whole.infinite + above[wanted] - np.exp(epsilon) * below[wanted] + error
@@ -92,6 +101,8 @@ def discretise(part: Profiled, step: float) -> Losses:
     (delta_{k-1} - delta_k) / (1 - e^-step) - (delta_k - delta_{k+1}) / (e^step - 1), and P(-loss) = e^-loss P(loss).
     """
     size = _grid_end(part, step)
+    if size is None:
+        raise ValueError(f"the privacy loss of {part} is too large to be put on a grid of step {step}")
     delta = np.minimum.accumulate(part.delta(np.float64(step) * np.arange(size + 1)))
     fall = -np.diff(delta)
     positive = np.maximum(fall / -math.expm1(-step) - np.append(fall[1:], 0.0) / math.expm1(step), 0.0)
@@ -112,13 +123,11 @@ def _grid_step(parts: list[tuple[Profiled, int]]) -> float:
     return relative * math.sqrt(variance / count)
 
 
-def _grid_end(part: Profiled, step: float) -> int:
-    """The least number of steps, to a factor 1.1, after which delta is at most LOSS_TAIL."""
+def _grid_end(part: Profiled, step: float) -> int | None:
+    """The least number of steps, to a factor 1.1, after which delta is at most LOSS_TAIL; None where no grid ends."""
     ends = np.unique(np.ceil(1.1 ** np.arange(1, 200)))
     small = part.delta(np.float64(step) * ends) <= LOSS_TAIL
-    if not small.any():
-        raise ValueError(f"the privacy loss of {part} is too large to be put on a grid of step {step}")
-    return int(ends[small.argmax()])
+    return int(ends[small.argmax()]) if small.any() else None
 
 
 def convolution_power(mass: Floats, count: int, tail: float) -> tuple[int, Floats]:

@@ -33,6 +33,12 @@ class Profiled(TradeOff, Protocol):
         """Agree with equality."""
 
 
+def check_level(alpha: float) -> None:
+    """Refuse what is no level of a test."""
+    if not 0 <= alpha <= 1:
+        raise ValueError(f"the level of a test must lie in [0, 1], got {alpha}")
+
+
 @dataclass(frozen=True)
 class Gaussian:
     """G_mu, the trade-off function between N(0, 1) and N(mu, 1).
@@ -49,8 +55,7 @@ class Gaussian:
 
     def __call__(self, alpha: float, /) -> float:
         """G_mu(a) = Phi(Phi^-1(1 - a) - mu), Eq. (2), rounded down."""
-        if not 0 <= alpha <= 1:
-            raise ValueError(f"the level of a test must lie in [0, 1], got {alpha}")
+        check_level(alpha)
         z = -float(ndtri(alpha))  # Phi^-1(1 - a) without losing the digits of a small a
         return down(float(ndtr(z - self.mu - ERROR * (abs(z) + self.mu)))) if abs(z) < 40 else float(z > 0)
 
@@ -80,6 +85,7 @@ class Laplace:
 
     def __call__(self, alpha: float, /) -> float:
         """f(a) = F(F^-1(1 - a) - shift): 1 - e^s a, then e^-s / (4 a), then e^-s (1 - a); rounded down."""
+        check_level(alpha)
         loss = math.exp(-self.shift)
         if alpha <= loss / 2:
             return down(1 - alpha / loss * (1 + ERROR)) if alpha < loss / 2 else 0.5 * (1 - ERROR)
