@@ -1,5 +1,7 @@
 """Models that are not the same have other digests."""
 
+import numpy as np
+import pytest
 import torch
 from torch import nn
 
@@ -117,3 +119,53 @@ def test_models_with_the_same_weights_that_compute_otherwise_have_other_digests(
         digests.append(fingerprint(model))
         assert fingerprint(model.eval()) == digests[-1]
     assert len(set(digests)) == len(digests)
+
+
+class Kept(nn.Module):
+    """A user's network that keeps what it computes with where no state dict looks."""
+
+    def __init__(self, kept):
+        super().__init__()
+        self.kept = kept
+
+    def forward(self, x):
+        return x.flatten(1)[:, :3]
+
+
+def shifted_by(number):
+    shift = torch.full((3,), number)
+    return lambda x: x + shift
+
+
+@pytest.mark.parametrize(
+    "keep",
+    [
+        lambda number: torch.full((3,), number),
+        lambda number: [torch.full((3,), number)],
+        lambda number: {"table": (np.full(3, number),)},
+        shifted_by,
+        lambda number: [Table(number)],
+    ],
+    ids=["tensor", "list", "mapping", "function", "module in a list"],
+)
+def test_numbers_that_no_state_dict_holds_are_told_apart(keep):
+    one, same, other = (fingerprint(cohen(Kept(keep(number)), sigma=0.5)) for number in (0.25, 0.25, 0.75))
+    assert one == same != other
+
+
+@pytest.mark.parametrize("change", ["hook", "hook before", "forward"])
+def test_a_network_that_was_changed_by_hand_is_another(change):
+    def changed(number):
+        net = network()
+        shift = shifted_by(number)
+        if change == "hook":
+            net.register_forward_hook(lambda module, inputs, output: shift(output))
+        elif change == "hook before":
+            net.register_forward_pre_hook(lambda module, inputs: (shift(inputs[0]),))
+        else:
+            net.forward = lambda x: shift(x.flatten(1)[:, :3])
+        return fingerprint(cohen(net, sigma=0.5))
+
+    digests = [fingerprint(cohen(network(), sigma=0.5)), changed(0.25), changed(0.75)]
+    assert len(set(digests)) == 3
+    assert changed(0.25) == digests[1]

@@ -2,14 +2,19 @@
 
 from collections.abc import Iterator
 from hashlib import sha256
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from ars.certification.network_state import structure
 from ars.certification.our_networks import as_made
+from ars.experiments.hidden_numbers import hidden_numbers
 from ars.smoothing import SmoothedClassifier, last, minimum_variance
 from ars.smoothing.mechanism import Step
+
+if TYPE_CHECKING:
+    from hashlib import _Hash
 
 AT_ONCE = 1024  # rows of a tensor; all references of Sukenik et al. would take a second copy of them
 
@@ -21,14 +26,23 @@ def fingerprint(model: SmoothedClassifier) -> str:
         for name in ("beta", "rate"):  # of noise that is not Gaussian, or not the same everywhere
             digest.update(f"{name} {getattr(step, name)}".encode() if hasattr(step, name) else b"")
     for name, tensor in _tensors(model):
-        digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
-        rows = tensor.detach().view(tensor.shape or (1,))
-        for start in range(0, len(rows), AT_ONCE):
-            some = rows[start : start + AT_ONCE].cpu().contiguous()
-            digest.update(some.flatten().view(torch.uint8).numpy())  # type: ignore[arg-type]
+        _add(digest, name, tensor)
     for setting in _settings(model):
         digest.update(setting.encode())
+    for name, value in hidden_numbers(model):
+        _add(digest, name, value)
     return digest.hexdigest()[:16]
+
+
+def _add(digest: "_Hash", name: str, value: Tensor | str) -> None:
+    if isinstance(value, str):
+        digest.update(f"{name} {value}".encode())
+        return
+    digest.update(f"{name} {value.dtype} {list(value.shape)}".encode())
+    rows = value.detach().reshape(value.shape or (1,))
+    for start in range(0, len(rows), AT_ONCE):
+        some = rows[start : start + AT_ONCE].cpu().contiguous()
+        digest.update(some.flatten().view(torch.uint8).numpy())  # type: ignore[arg-type]
 
 
 def _tensors(model: SmoothedClassifier) -> Iterator[tuple[str, Tensor]]:
