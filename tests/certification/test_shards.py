@@ -160,12 +160,11 @@ def test_a_partial_last_shard_is_incomplete_once_examples_grew(tmp_path):
 
 
 def test_a_shard_with_other_images_or_one_twice_is_refused(tmp_path):
-    layout = manifest().layout
-    assert read_shard(tmp_path, layout, 0) == []
+    assert read_shard(tmp_path, manifest(), 0) == []
     for wrong in ([record(2)], [record(0), record(0)]):
         write_shard(tmp_path, 0, wrong)
         with pytest.raises(RecordError, match=r"expected each of \[0, 1\] once"):
-            read_shard(tmp_path, layout, 0)
+            read_shard(tmp_path, manifest(), 0)
 
 
 def test_a_file_that_is_no_shard_of_the_layout_is_refused(tmp_path):
@@ -219,12 +218,13 @@ def test_a_file_system_without_links_has_a_manifest_too(tmp_path, monkeypatch):
     [
         ((13.0, 0.25, 0.5), "there were 12 test images, now there are 13"),
         ((12.0, 0.25, 0.6), "of 12 some have changed"),
-        ((12.0, 0.25), "of 12 some have changed"),
+        ((12.0, 0.25, 0.5, 0.1, 0.6), "of 12 some have changed"),
     ],
 )
 def test_records_of_other_images_are_refused(tmp_path, images, sentence):
-    begin(tmp_path, replace(manifest(), images=(12.0, 0.25, 0.5)))
-    begin(tmp_path, replace(manifest(examples=7), images=(12.0, 0.2501, 0.4999)))  # decoded by another version
+    begin(tmp_path, replace(manifest(), images=(12.0, 0.25, 0.5)))  # by an earlier version, which kept less
+    seen = (12.0, 0.2501, 0.4999, 0.1, 0.2)  # decoded by another version
+    begin(tmp_path, replace(manifest(examples=7), images=seen))
     with pytest.raises(RecordError, match=f"holds records of other images: {sentence}; certify under another --name"):
         begin(tmp_path, replace(manifest(), images=images))
 
@@ -241,3 +241,20 @@ def test_packed_records_are_not_written_beside(tmp_path):
     (tmp_path / "settings.json").write_text(manifest().to_json())
     with pytest.raises(RecordError, match="holds packed records, which are complete; certify under another --name"):
         begin(tmp_path, manifest())
+
+
+def test_files_of_the_same_names_that_have_changed_are_refused(tmp_path):
+    begin(tmp_path, replace(manifest(), files="abc"))
+    begin(tmp_path, replace(manifest(), files="abc"))
+    with pytest.raises(RecordError, match="other images: files of the same names have changed; certify under another"):
+        begin(tmp_path, replace(manifest(examples=7), files="abd"))
+
+
+def test_records_of_two_models_that_were_copied_together_are_refused(tmp_path):
+    begin(tmp_path, manifest(examples=4))
+    write_shard(tmp_path, 0, [record(0), replace(record(1), model="abc")])  # an earlier version did not say whose
+    assert indices(read_shard(tmp_path, manifest(), 0)) == [0, 1]
+    write_shard(tmp_path, 1, [replace(record(2), model="abc"), replace(record(3), model="abd")])
+    for read in (lambda: read_shard(tmp_path, manifest(examples=4), 1), lambda: merge(tmp_path)):
+        with pytest.raises(RecordError, match=r"shard-00001\.jsonl holds records of a model with other weights"):
+            read()

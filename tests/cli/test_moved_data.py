@@ -93,13 +93,19 @@ def test_the_data_is_found_from_any_folder_and_after_it_was_moved(made, elsewher
     assert json.loads((elsewhere / "run" / "vote.json").read_text())["draws"] == 1
 
 
-def test_data_that_is_not_the_runs_is_refused(elsewhere, capsys):
+def test_data_that_is_not_the_runs_is_refused(made, elsewhere, capsys):
     assert main(["certify", "run", *FEW]) == 0
     fill(elsewhere / "brighter", seed=1)
+    shutil.copytree(made / "photos", elsewhere / "mended")
+    [*_, last] = json.loads((elsewhere / "run" / "certify" / "test" / "files.json").read_text())
+    picture = Image.open(elsewhere / "mended" / last)
+    picture.putpixel((3, 3), (0, 0, 0))  # too little for a look at it
+    picture.save(elsewhere / "mended" / last)
     fill(elsewhere / "classes", names=("cat", "cow"))
     before = {path: path.read_bytes() for path in (elsewhere / "run").rglob("*") if path.is_file()}
     for root, words in (
         ("brighter", "holds records of other images"),
+        ("mended", "holds records of other images: files of the same names have changed"),
         ("classes", "classes has other classes than run was trained on, cow for one"),
     ):
         capsys.readouterr()

@@ -64,6 +64,20 @@ def test_a_folder_too_large_to_read_is_told_by_its_place_and_times(folder, tmp_p
     assert Files(tmp_path / "moved").digest(names) != before
 
 
+def test_a_digest_of_the_content_alone_is_the_same_wherever_the_files_lie(folder, tmp_path, monkeypatch):
+    shutil.copytree(folder, tmp_path / "moved")
+    there, moved = Files(folder), Files(tmp_path / "moved")
+    names, changed = there.names(), tmp_path / "moved" / "train" / "b.jpg"
+    assert moved.content_digest(names) == there.content_digest(names)
+    changed.write_bytes(b"train/B.jpg")
+    assert moved.content_digest(names) != there.content_digest(names)
+    monkeypatch.setattr("ars.data.files.READ_WHOLE", 20)
+    monkeypatch.setattr(Files, "read", lambda *_: pytest.fail("read"))
+    assert moved.content_digest(names) == there.content_digest(names)  # by names and lengths
+    changed.write_bytes(b"longer than it was")
+    assert moved.content_digest(names) != there.content_digest(names)
+
+
 def test_files_can_be_sent_to_another_process(files):
     files.read("train/b.jpg")
     assert pickle.dumps(files)

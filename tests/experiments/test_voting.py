@@ -107,6 +107,34 @@ def test_a_finished_vote_of_other_draws_is_not_written_over(run):
         vote(run, draws=0)
 
 
+def test_a_vote_on_other_images_is_neither_gone_on_with_nor_given_for_theirs(run, monkeypatch):
+    real = DigitsOnPhotographs.examples
+    stops = iter([False, True])
+    with pytest.raises(KeyboardInterrupt):
+        vote(run, stop=lambda: next(stops))
+
+    def mirrored(benchmark, split, indices):
+        images, labels = real(benchmark, split, indices)
+        return images.flip(-1), labels
+
+    for kept in ("vote-begun.json", "vote.json"):
+        before = (run / kept).read_text()
+        with monkeypatch.context() as changed:
+            changed.setattr(DigitsOnPhotographs, "examples", mirrored)
+            with pytest.raises(
+                ValueError, match=rf"{kept} is a vote on other images: of {SEEN} some have changed; move"
+            ):
+                vote(run)
+        assert (run / kept).read_text() == before
+        vote(run)
+    monkeypatch.setattr(DigitsOnPhotographs, "size", lambda self, split: SEEN + 1)
+    older = {name: value for name, value in json.loads((run / "vote.json").read_text()).items() if name != "looks"}
+    for content in (before, json.dumps(older)):
+        (run / "vote.json").write_text(content)
+        with pytest.raises(ValueError, match=f"there were {SEEN} test images, now there are {SEEN + 1}"):
+            vote(run)
+
+
 def test_two_votes_do_not_share_a_folder(run):
     """Of different draws, they would write over each other's; a finished one is read at any time."""
     with alone_in(run, "vote"):

@@ -19,12 +19,16 @@ class RecordError(ValueError):
 
 @dataclass(frozen=True)
 class Record:
-    """A certificate, the true label, the subset of the benchmark it belongs to and what it took."""
+    """A certificate, the true label, the subset of the benchmark it belongs to, what it took, and of which model it is.
+
+    model is the digest that the manifest has; an earlier version did not write it.
+    """
 
     certificate: Certificate
     truth: int
     subset: str
     seconds: float
+    model: str = ""
 
     @property
     def correct(self) -> bool:
@@ -34,6 +38,7 @@ class Record:
     def to_json(self) -> str:
         """One line of JSON, floats in full."""
         own = {"truth": self.truth, "subset": self.subset, "seconds": self.seconds}
+        own |= {"model": self.model} if self.model else {}
         return json.dumps({"index": self.certificate.index, **own, **asdict(self.certificate)})
 
     @classmethod
@@ -42,7 +47,7 @@ class Record:
         raw: dict[str, Any] = json.loads(line)
         if not isinstance(raw, dict):
             raise TypeError(f"expected an object, got {type(raw).__name__}")
-        own = {name: raw.pop(name) for name in ("truth", "subset", "seconds")}
+        own = {name: raw.pop(name) for name in ("truth", "subset", "seconds")} | {"model": raw.pop("model", "")}
         expected = {field.name for field in fields(Certificate)}
         if raw.keys() != expected:
             raise KeyError(f"fields {sorted(raw.keys() ^ expected)} are missing or unknown")

@@ -1,5 +1,6 @@
 """What is in a run folder and in results that are packed from one; all that write or read them take it from here."""
 
+from hashlib import file_digest
 from pathlib import Path
 
 RECIPE, BENCHMARK, ENVIRONMENT = "recipe.yaml", "benchmark.json", "environment.json"
@@ -26,3 +27,9 @@ def records_folder(run: Path, name: str) -> Path:
     if name in ("", "..") or Path(name).name != name:
         raise ValueError(f"--name must be a plain folder name, got {name!r}")
     return run / CERTIFY / name
+
+
+def digest_of(path: Path) -> str:
+    """The SHA-256 of a file."""
+    with path.open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()

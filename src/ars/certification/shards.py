@@ -6,18 +6,19 @@ of processes nor on what is done already, so any process may write any shard at 
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
 from ars.certification.records import Record, RecordError, read_records
 from ars.certification.run_folder import MAIN, PACKED
+from ars.certification.seen_images import Look, difference
 from ars.certification.writing import write_new, write_whole
 
 SETTINGS = "settings.json"
 SHARD_SIZE = 10
 MOST_NAMED = 4
-SAME_BRIGHTNESS = 1 / 255  # what another version of a decoder may change the mean of an image by, and much more
 
 
 class IncompleteError(RecordError):
@@ -67,14 +68,16 @@ class Layout:
 class Manifest:
     """What all records of a folder have in common: their layout, the settings, a digest of the model, and the images.
 
-    images are the number of all test images and the mean brightness of some of them, which decoders of other versions
-    leave as it is; none where an earlier version began.
+    images are how the test images look, files a digest of those of a folder of one's own, weights a digest of the file
+    that the model's were read from. They are empty where an earlier version began; weights too where a model was given.
     """
 
     layout: Layout
     settings: dict[str, Any]
     model: str
-    images: tuple[float, ...] = ()
+    images: Look = ()
+    files: str = ""
+    weights: str = ""
 
     def to_json(self) -> str:
         """The content of settings.json; equal manifests give equal files."""
@@ -143,8 +146,9 @@ def begin(folder: Path, wanted: Manifest) -> Manifest:
     return wanted
 
 
-def read_shard(folder: Path, layout: Layout, number: int) -> list[Record]:
+def read_shard(folder: Path, manifest: Manifest, number: int) -> list[Record]:
     """The records of one shard; none where it was not written yet."""
+    layout = manifest.layout
     path = shard_path(folder, number)
     if not path.exists():
         return []
@@ -154,7 +158,14 @@ def read_shard(folder: Path, layout: Layout, number: int) -> list[Record]:
     room = replace(layout, examples=(number + 1) * layout.shard_size).images(number)
     if len(set(indices)) < len(indices) or not set(indices) <= set(room):
         raise RecordError(f"{path} holds images {indices}, expected each of {list(room)} once; move it away")
+    check_model(path, records, manifest)
     return records
+
+
+def check_model(path: Path, records: Sequence[Record], manifest: Manifest) -> None:
+    """Refuse records of another model, as of shards that were copied together; an earlier version did not say whose."""
+    if any(record.model not in ("", manifest.model) for record in records):
+        raise RecordError(f"{path} holds records of a model with other weights or noise than {SETTINGS}; move it away")
 
 
 def write_shard(folder: Path, number: int, records: list[Record]) -> None:
@@ -178,7 +189,7 @@ def merge(folder: Path, *, partial: bool = False) -> Merged:
     strays = sorted(set(folder.glob("*.jsonl")) - set(shards))
     if strays:
         raise RecordError(f"{strays[0]} is no shard of {layout.examples} examples; move it away")
-    records = [record for number in range(layout.shards) for record in read_shard(folder, layout, number)]
+    records = [record for number in range(layout.shards) for record in read_shard(folder, manifest, number)]
     done = {record.certificate.index for record in records}
     if not done:
         raise _nothing(folder)
@@ -224,12 +235,8 @@ def _check_same(folder: Path, have: Manifest, wanted: Manifest) -> None:
         raise RecordError(
             f"{folder} holds records of a model with other weights or noise; certify under another --name"
         )
-    if have.images and wanted.images and not _same_images(have.images, wanted.images):
-        were, are = int(have.images[0]), int(wanted.images[0])
-        told = f"there were {were} test images, now there are {are}" if were != are else f"of {are} some have changed"
+    told = difference(have.images, wanted.images)
+    if not told and have.files and wanted.files and have.files != wanted.files:
+        told = "files of the same names have changed"
+    if told:
         raise RecordError(f"{folder} holds records of other images: {told}; certify under another --name")
-
-
-def _same_images(have: tuple[float, ...], wanted: tuple[float, ...]) -> bool:
-    pairs = zip(have[1:], wanted[1:], strict=False)
-    return have[0] == wanted[0] and len(have) == len(wanted) and all(abs(a - b) <= SAME_BRIGHTNESS for a, b in pairs)

@@ -19,10 +19,11 @@ NAMED = 8  # classes that are named in full
 
 @dataclass(frozen=True)
 class Chosen:
-    """The test images of a folder of one's own: how they were chosen, in words, and the file of each below it."""
+    """The test images of a folder of one's own: how they were chosen, in words, the file of each, a digest of all."""
 
     how: str
     files: tuple[str, ...]
+    digest: str
 
 
 class Benchmark(ABC):

@@ -4,7 +4,7 @@ import hashlib
 import os
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -86,22 +86,28 @@ class Files:
         An archive lists them. The bytes of a folder are read; where that would take long, it is told by its place and
         by the times of its files instead.
         """
-        if self.path.is_dir():
-            lines = self._lines(list(names))
-        else:
-            found = ((name, self._zip().getinfo(self._prefix + name)) for name in names)
-            lines = (f"{name} {info.file_size} {info.CRC:08x}\n" for name, info in found)
-        return hashlib.sha256("".join(lines).encode(errors="surrogateescape")).hexdigest()
+        names = list(names)
+        if self.path.is_dir() and sum(map(self._length, names)) > READ_WHOLE:
+            times = (f"{name} {self._length(name)} {(self.path / name).stat().st_mtime_ns}\n" for name in names)
+            return _digest(chain([f"{self.path.resolve()}\n"], times))
+        return _digest(f"{name} {self._length(name)} {self._crc(name)}\n" for name in names)
 
-    def _lines(self, names: Sequence[str]) -> Iterator[str]:
-        about = [(self.path / name).stat() for name in names]
-        if sum(one.st_size for one in about) <= READ_WHOLE:
-            return (
-                f"{name} {one.st_size} {zlib.crc32(self.read(name)):08x}\n"
-                for name, one in zip(names, about, strict=True)
-            )
-        lines = (f"{name} {one.st_size} {one.st_mtime_ns}\n" for name, one in zip(names, about, strict=True))
-        return chain([f"{self.path.resolve()}\n"], lines)
+    def content_digest(self, names: Sequence[str]) -> str:
+        """A digest that the same files have wherever they lie: of names and lengths alone where reading takes long."""
+        lengths = [self._length(name) for name in names]
+        read = sum(lengths) <= READ_WHOLE
+        lines = (
+            f"{name} {size} {self._crc(name) if read else ''}\n" for name, size in zip(names, lengths, strict=True)
+        )
+        return _digest(lines)
+
+    def _length(self, name: str) -> int:
+        in_folder = self.path.is_dir()
+        return (self.path / name).stat().st_size if in_folder else self._zip().getinfo(self._prefix + name).file_size
+
+    def _crc(self, name: str) -> str:
+        in_folder = self.path.is_dir()
+        return f"{zlib.crc32(self.read(name)) if in_folder else self._zip().getinfo(self._prefix + name).CRC:08x}"
 
     def _zip(self) -> zipfile.ZipFile:
         if self._archive is None or self._archive[0] != os.getpid():
@@ -121,6 +127,10 @@ def _broken(path: Path) -> DataError:
 
 def _hidden(name: str) -> bool:
     return any(part.startswith((".", "__MACOSX")) for part in name.split("/"))
+
+
+def _digest(lines: Iterable[str]) -> str:
+    return hashlib.sha256("".join(lines).encode(errors="surrogateescape")).hexdigest()
 
 
 def _walk(folder: Path, prefix: str) -> Iterable[str]:

@@ -120,7 +120,8 @@ def list_classes(
     if not (tested or split):
         advice = "to choose them, give it train/ and test/, or test/ alone"
         how = f"about a tenth of all {count}, chosen by their names ({advice})"
-    return listings, classes, Chosen(how, tuple(listings["test"][0]))
+    tests = tuple(listings["test"][0])
+    return listings, classes, Chosen(how, tests, files.content_digest(tests))
 
 
 def _packed(files: Files, listings: dict[Part, Listing], digest: str, *, stem: str, side: int, workers: int) -> Pack:

@@ -1,12 +1,11 @@
 """Classifiers that were trained before: their weights from a run folder of ours or from a file of one's own."""
 
 from dataclasses import replace
-from hashlib import file_digest
 from pathlib import Path
 
 from torch import Tensor
 
-from ars.certification.run_folder import CHECKPOINT, MODEL
+from ars.certification.run_folder import CHECKPOINT, MODEL, digest_of
 from ars.experiments.importing import no_numbers
 from ars.experiments.recipe import Recipe, RecipeError
 from ars.experiments.weights import rounded
@@ -25,8 +24,7 @@ def pinned(recipe: Recipe) -> Recipe:
     path = weights_file(recipe)
     if path is None:
         return recipe
-    with path.open("rb") as file:
-        found = file_digest(file, "sha256").hexdigest()
+    found = digest_of(path)
     expected = recipe.classifier.sha256
     if expected not in (None, found):
         raise RecipeError(f"{path} has the SHA-256 {found}, classifier.sha256 says {expected}; find the right weights")

@@ -14,11 +14,13 @@ import torch
 
 from ars.certification.run_folder import BEGUN_VOTE, VOTE
 from ars.certification.sampling import BLOCK, Precision, local_votes
+from ars.certification.seen_images import difference
 from ars.certification.writing import write_whole
 from ars.data.benchmark import Benchmark
 from ars.experiments.alone import alone_in
 from ars.experiments.device import choose_precision
 from ars.experiments.fingerprint import fingerprint
+from ars.experiments.looking import how_they_look, look_at
 from ars.experiments.run import load_run
 from ars.report.tally import Tally, read_tally
 from ars.smoothing import SmoothedClassifier
@@ -47,7 +49,8 @@ def vote_run(
         raise ValueError(f"need draws >= 1 and seed >= 0, got {draws} and {seed}")
     _, benchmark, model = load_run(folder, device, classifier=classifier, moved=moved)
     total = benchmark.size("test")
-    wanted = Tally(0, draws, 0, seed, 0.0, choose_precision(precision, device), fingerprint(model))
+    looks = how_they_look(benchmark, look_at(benchmark))
+    wanted = Tally(0, draws, 0, seed, 0.0, choose_precision(precision, device), fingerprint(model), looks)
     tally = _go_on(folder, wanted, total)
     report(tally, total)
     if tally.images == total:  # so that nothing is written
@@ -66,11 +69,20 @@ def vote_run(
 def _go_on(folder: Path, wanted: Tally, total: int) -> Tally:
     """What there is of the vote that is asked for."""
     _check_free(folder, wanted)
-    for begun in (False, True):
-        have = read_tally(folder, begun=begun)
-        if have is not None and have.same_vote(wanted) and have.images <= total:
+    for name, have in ((VOTE, read_tally(folder)), (BEGUN_VOTE, read_tally(folder, begun=True))):
+        if have is not None and have.same_vote(wanted):
+            _check_images(folder / name, have, wanted, total)
             return have
     return wanted
+
+
+def _check_images(path: Path, have: Tally, wanted: Tally, total: int) -> None:
+    """Refuse to go on with a vote on other images, or to give it for one on these."""
+    told = difference(have.looks, wanted.looks)
+    if have.images > total or (path.name == VOTE and have.images < total):
+        told = f"there were {have.images} test images, now there are {total}"
+    if told:
+        raise ValueError(f"{path} is a vote on other images: {told}; move it away to vote on these")
 
 
 def _check_free(folder: Path, wanted: Tally) -> None:

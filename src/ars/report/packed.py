@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ars.certification.records import Record, RecordError
 from ars.certification.run_folder import PACKED
-from ars.certification.shards import Merged, merge, name_images, read_manifest
+from ars.certification.shards import Merged, check_model, merge, name_images, read_manifest
 
 
 def read_certification(folder: Path, *, partial: bool = False) -> Merged:
@@ -24,6 +24,7 @@ def read_certification(folder: Path, *, partial: bool = False) -> Merged:
     wanted = manifest.layout.indices
     if len(set(indices)) < len(indices) or not set(indices) <= set(wanted):
         raise RecordError(f"{path} must hold images of {wanted} once each, got {name_images(tuple(indices), 1)}")
+    check_model(path, records, manifest)
     missing = tuple(index for index in wanted if index not in set(indices))
     if missing and not partial:
         raise RecordError(f"{path} has {len(indices)} of {len(wanted)} images; take what is there with --partial")

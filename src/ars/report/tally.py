@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ars.certification.run_folder import BEGUN_VOTE, VOTE
+from ars.certification.seen_images import Look
 from ars.report.measures import standard_error
 
 
@@ -14,7 +15,8 @@ from ars.report.measures import standard_error
 class Tally:
     """How many of the first images the vote of so many draws answers correctly; nothing is certified.
 
-    model is the digest of the weights that voted, as records have it.
+    model is the digest of the weights that voted, as records have it. looks is how the test images look, as manifests
+    have it; an earlier version did not write it.
     """
 
     images: int
@@ -24,6 +26,7 @@ class Tally:
     seconds: float
     precision: str
     model: str
+    looks: Look = ()
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> Self:
@@ -36,6 +39,7 @@ class Tally:
             seconds=float(content["seconds"]),
             precision=str(content["precision"]),
             model=str(content["model"]),
+            looks=tuple(float(number) for number in content.get("looks", ())),
         )
 
     @property
@@ -51,10 +55,11 @@ class Tally:
     def to_json(self) -> str:
         """The content of vote.json."""
         shown = {"accuracy": self.accuracy, "standard_error": self.standard_error} if self.images else {}
-        return json.dumps({**asdict(self), "seconds": round(self.seconds, 1), **shown}, indent=1) + "\n"
+        own = {name: value for name, value in asdict(self).items() if value != ()}
+        return json.dumps({**own, "seconds": round(self.seconds, 1), **shown}, indent=1) + "\n"
 
     def same_vote(self, other: "Tally") -> bool:
-        """Whether both count the same votes, of however many images."""
+        """Whether both count the same votes, of however many images; whether these are the same, difference() tells."""
         names = ("draws", "seed", "precision", "model")
         return all(getattr(self, name) == getattr(other, name) for name in names)
 

@@ -94,6 +94,23 @@ def test_unfinished_cells_are_left_out_and_named(runs, tmp_path):
     assert (tmp_path / "results/mine/sweep.yaml").read_text() == path.read_text()
 
 
+def test_records_of_weights_that_were_trained_again_are_not_packed_beside_these(runs, tmp_path):
+    from safetensors import safe_open
+    from safetensors.torch import save_file
+
+    model = runs / "run" / "model.safetensors"
+    with safe_open(model, framework="pt") as file:
+        trained, about = {name: file.get_tensor(name) for name in file.keys()}, file.metadata()  # noqa: SIM118
+    save_file({name: tensor + tensor.is_floating_point() for name, tensor in trained.items()}, model, about)
+    path, said = tmp_path / "mine.yaml", []
+    path.write_text("recipe: base.yaml\n")
+    sweep = Sweep("mine", path, (cell(),), ())
+    assert pack_sweep(sweep, runs, tmp_path / "results", report=lambda it, what: said.append(what)) == 0
+    [sentence] = said
+    assert "run holds records of other weights than those of its model.safetensors; remove" in sentence
+    assert not (tmp_path / "results").exists()
+
+
 def test_no_path_of_the_machine_is_packed():
     recipe = Recipe(data=Data(kind="cifar_backgrounds", size=48, root="/data/cifar", backgrounds="scenes"))
     assert portable(recipe).data == Data(kind="cifar_backgrounds", size=48, backgrounds="scenes")

@@ -7,6 +7,7 @@ from typing import Any
 
 from ars.certification.records import RecordError
 from ars.certification.run_folder import records_folder
+from ars.certification.seen_images import Look
 from ars.certification.shards import SETTINGS, SHARD_SIZE, Layout, Manifest, read_manifest, unreadable
 from ars.experiments.recipe import CertifySettings
 
@@ -17,7 +18,9 @@ def make_manifest(
     settings: CertifySettings,
     *,
     model: str,
-    images: tuple[float, ...],
+    images: Look,
+    files: str,
+    weights: str,
     shard_size: int | None,
     begun: Manifest | None,
 ) -> Manifest:
@@ -25,7 +28,8 @@ def make_manifest(
     size = shard_size if shard_size is not None else begun.layout.shard_size if begun else SHARD_SIZE
     own = {name: value for name, value in asdict(settings).items() if name not in _OF_LAYOUT}
     # through JSON, as it will be read back: tuples become lists
-    return Manifest(Layout(settings.examples, settings.every, size), json.loads(json.dumps(own)), model, images)
+    layout = Layout(settings.examples, settings.every, size)
+    return Manifest(layout, json.loads(json.dumps(own)), model, images, files, weights)
 
 
 def begun_settings(run: Path, name: str) -> CertifySettings | None:

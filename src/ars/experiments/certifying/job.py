@@ -13,9 +13,9 @@ from ars.certification.file_names import check_files, keep_files
 from ars.certification.independence import check_independent
 from ars.certification.procedure import certify
 from ars.certification.records import Record
-from ars.certification.run_folder import ENVIRONMENT
+from ars.certification.run_folder import ENVIRONMENT, MODEL, digest_of
 from ars.certification.sampling import Precision
-from ars.certification.shards import Layout, begin, read_manifest, read_shard, write_shard
+from ars.certification.shards import Layout, Manifest, begin, read_manifest, read_shard, write_shard
 from ars.data.benchmark import Benchmark, name_classes
 from ars.experiments.certifiable import check_certifiable
 from ars.experiments.certifying.beginning import make_manifest
@@ -23,10 +23,9 @@ from ars.experiments.certifying.request import Request
 from ars.experiments.device import choose_precision
 from ars.experiments.environment import write_environment
 from ars.experiments.fingerprint import fingerprint
+from ars.experiments.looking import how_they_look, look_at
 from ars.experiments.recipe import CertifySettings
 from ars.smoothing import SmoothedClassifier
-
-SAMPLED = 16
 
 
 @dataclass(frozen=True)
@@ -34,11 +33,16 @@ class Job:
     """One certification, checked and begun: what is certified, how, and where its shards go."""
 
     folder: Path
-    layout: Layout
+    manifest: Manifest
     settings: CertifySettings
     benchmark: Benchmark
     model: SmoothedClassifier
     device: torch.device
+
+    @property
+    def layout(self) -> Layout:
+        """Which images belong to which shard."""
+        return self.manifest.layout
 
     @property
     def about(self) -> str:
@@ -56,7 +60,7 @@ class Job:
 
     def certify_shard(self, number: int) -> list[Record]:
         """Certify what a shard lacks, write the shard as a whole, and return what was new."""
-        have = read_shard(self.folder, self.layout, number)
+        have = read_shard(self.folder, self.manifest, number)
         indices = self.missing(number, have)
         if not indices:
             return []
@@ -65,11 +69,11 @@ class Job:
         certificates = certify_images(self.model, images, self.settings, indices)
         seconds = (time.perf_counter() - began) / len(indices)
         fresh = [
-            Record(certificate, truth, self.layout.name, seconds)
+            Record(certificate, truth, self.layout.name, seconds, self.manifest.model)
             for certificate, truth in zip(certificates, labels.tolist(), strict=True)
         ]
         # what another process has written meanwhile stays: it may have been asked for more images of this shard
-        there = read_shard(self.folder, self.layout, number)
+        there = read_shard(self.folder, self.manifest, number)
         done = {record.certificate.index for record in there}
         write_shard(self.folder, number, [*there, *(it for it in fresh if it.certificate.index not in done)])
         return fresh
@@ -82,11 +86,13 @@ def prepare(request: Request, device: torch.device) -> Job:
     settings = request.settings_for(benchmark.size("test"))
     settings = replace(settings, precision=choose_precision(settings.precision, device))
     check_certifiable(model, settings, benchmark.shape)
-    some = benchmark.examples("test", sample(benchmark.size("test")))[0].to(device)
+    some = look_at(benchmark).to(device)
     wanted = make_manifest(
         settings,
         model=fingerprint(model),
-        images=(benchmark.size("test"), *(round(float(image.mean()), 4) for image in some)),
+        images=how_they_look(benchmark, some),
+        files=benchmark.chosen.digest if benchmark.chosen else "",
+        weights="" if request.given else digest_of(request.folder / MODEL),
         shard_size=request.shard_size,
         begun=read_manifest(records),
     )
@@ -101,16 +107,7 @@ def prepare(request: Request, device: torch.device) -> Job:
         keep_files(records, files)
     if not (records / ENVIRONMENT).exists():  # of the machine that began
         write_environment(records, device)
-    return Job(records, wanted.layout, settings, benchmark, model, device)
-
-
-def sample(total: int) -> list[int]:
-    """The test images that a change of the set is noticed at: the first, the last and some between.
-
-    >>> sample(3), sample(1000)[:3], sample(1000)[-1]
-    ([0, 1, 2], [0, 67, 133], 999)
-    """
-    return sorted({round(number * (total - 1) / (SAMPLED - 1)) for number in range(SAMPLED)})
+    return Job(records, wanted, settings, benchmark, model, device)
 
 
 def check_subset(benchmark: Benchmark, layout: Layout) -> None:

@@ -35,7 +35,7 @@ def certify_run(
     """
     job = prepare(request, device)
     remove_stale(job.folder)
-    shards = {number: read_shard(job.folder, job.layout, number) for number in world.share(job.layout.shards)}
+    shards = {number: read_shard(job.folder, job.manifest, number) for number in world.share(job.layout.shards)}
     left = {number: len(job.missing(number, have)) for number, have in shards.items()}
     records = [record for have in shards.values() for record in have]
     at, began = Progress(total=len(records) + sum(left.values())).found(records), time.perf_counter()

@@ -38,7 +38,7 @@ def certify_with_ray(
     """
     ray = _import_ray()
     job = prepare(request, choose_device(device_name))
-    have = {number: read_shard(job.folder, job.layout, number) for number in range(job.layout.shards)}
+    have = {number: read_shard(job.folder, job.manifest, number) for number in range(job.layout.shards)}
     left = [number for number, records in have.items() if job.missing(number, records)]
     found = [record for records in have.values() for record in records]
     at = Progress(total=len(found) + sum(len(job.missing(number, have[number])) for number in left)).found(found)

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ars.certification.records import RecordError
-from ars.certification.run_folder import CHECKPOINT, LOG, MAIN, MASKS, MODEL, RECIPE, VOTE, records_folder
+from ars.certification.run_folder import CHECKPOINT, LOG, MAIN, MASKS, MODEL, RECIPE, VOTE, digest_of, records_folder
 from ars.certification.shards import IncompleteError, Layout, merge, read_manifest
 from ars.experiments.certifying.beginning import begun_settings
 from ars.experiments.recipe import MASKED, CertifySettings, Recipe, RecipeError
@@ -51,6 +51,7 @@ def what_is_left(cell: Cell, folder: Path) -> Left:
     if not (folder / MODEL).exists():
         left = max(0, wanted.train.epochs - epochs_done(folder))
         return Left(True, left, cell.weights == "bf16", settings.examples, cell.vote > 0, masked)
+    _check_weights(folder)
     rounded = is_rounded(folder / MODEL)
     if rounded and cell.weights == "float32":
         raise RecipeError(f"{folder} holds weights that were rounded to bf16; choose another folder with --out")
@@ -126,6 +127,16 @@ def _missing(folder: Path, settings: CertifySettings) -> int:
     except IncompleteError:
         done = set()
     return sum(index not in done for index in Layout(settings.examples, settings.every).indices)
+
+
+def _check_weights(folder: Path) -> None:
+    """Refuse records of weights that are not there any more, as after the model was removed and trained again."""
+    manifest = read_manifest(records_folder(folder, MAIN))
+    if manifest is not None and manifest.weights and manifest.weights != digest_of(folder / MODEL):
+        raise RecordError(
+            f"{folder} holds records of other weights than those of its {MODEL}; remove {records_folder(folder, MAIN)} "
+            f"and {VOTE} to certify these, or put the old {MODEL} back"
+        )
 
 
 def _answered(folder: Path) -> bool:
