@@ -10,6 +10,7 @@ from PIL import Image, ImageOps
 from torch import Tensor
 
 from ars.certification.writing import whole
+from ars.data.depth import doubt
 from ars.data.errors import DataError
 from ars.data.pasting import to_unit
 
@@ -54,23 +55,25 @@ def decode(data: bytes, name: str) -> Image.Image:
 
 
 def open_upright(data: bytes, name: str) -> Image.Image:
-    """The picture in its own mode, not decoded yet unless it has to be turned."""
+    """The picture in its own mode, not decoded yet unless it has to be turned or has 16 bits."""
     try:
-        picture: Image.Image = Image.open(io.BytesIO(data))
-        if picture.getexif().get(ORIENTATION, 1) != 1:
+        picture: Image.Image
+        picture = opened = Image.open(io.BytesIO(data))
+        doubtful = doubt(opened)
+        if not doubtful and picture.getexif().get(ORIENTATION, 1) != 1:
             picture = ImageOps.exif_transpose(picture)
     except UNREADABLE as error:
         raise unreadable(name, error) from error
+    if doubtful:
+        raise DataError(f"{name} {doubtful}")
     return picture
 
 
 def as_rgb(picture: Image.Image, name: str) -> Image.Image:
-    """Decode and convert: 16-bit greys keep their range, what is transparent shows white."""
+    """Decode and convert what open_upright gave: 16-bit greys keep their range, what is transparent shows white."""
     try:
         if picture.mode.startswith("I"):
             return _from_16_bits(picture)
-        if picture.mode == "F":
-            raise ValueError("it holds floating-point numbers of unknown range")
         if picture.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in picture.info:
             picture = picture.convert("RGBA")
             white = Image.new("RGBA", picture.size, "white")
@@ -88,7 +91,4 @@ def unreadable(name: str, error: Exception) -> DataError:
 
 
 def _from_16_bits(picture: Image.Image) -> Image.Image:
-    greys = np.asarray(picture).astype(np.int64)
-    if greys.min() < 0 or greys.max() > 65535:
-        raise ValueError(f"its greys run from {greys.min()} to {greys.max()}, more than 16 bits hold")
-    return Image.fromarray((greys // 257).astype(np.uint8)).convert("RGB")
+    return Image.fromarray((np.asarray(picture) // 257).astype(np.uint8)).convert("RGB")
