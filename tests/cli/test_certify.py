@@ -10,13 +10,16 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from PIL import Image
 
+import ars
 from ars.certification.shards import merge
 from ars.cli import main
 from ars.cli.live import describe, duration, live_view
+from ars.data.images import read_image
 from ars.experiments.certifying.progress import Progress
 
 CERTIFY = ["--examples=8", "--shard-size=2", "--n-select=20", "--n-estimate=60", "--precision=float32", "--device=cpu"]
@@ -308,6 +311,28 @@ def test_a_photo_is_predicted_by_the_model_that_a_folder_was_made_with(photos, t
     (tmp_path / "runs" / "pets" / "recipe.yaml").write_text("method: cohen")
     assert main([*predict, "pets_model:net"]) == 2
     assert "runs/pets was not made by ars certify --model; leave --model out" in capsys.readouterr().err
+
+
+def test_a_prediction_tells_what_its_certificate_rests_on(photos, capsys):
+    """With it, the library gives the very same certificate; the next call has noise of its own."""
+    assert main(["certify", *photos, *FEW]) == 0
+    files = [f"photos/{name}/{number}.png" for name in ("cat", "dog") for number in range(3)]
+    predict = ["predict", "runs/pets", *files, "--model=pets_model:net", "--n-estimate=2000", "--device=cpu", "--json"]
+    capsys.readouterr()
+    calls = []
+    for _ in range(2):
+        assert main(predict) == 0
+        calls.append([json.loads(line) for line in capsys.readouterr().out.splitlines()])
+    assert [answer["votes"] for answer in calls[0]] != [answer["votes"] for answer in calls[1]]
+    model = ars.cohen(sys.modules["pets_model"].net, sigma=0.5)
+    for answer in calls[0]:
+        certificate = ars.certify(
+            model, read_image(Path(answer["file"])), norm=answer["norm"], n_select=20, n_estimate=answer["draws"],
+            alpha=answer["alpha"], seed=answer["seed"], indices=[answer["index"]], precision=answer["precision"],
+        )  # fmt: skip
+        votes = dict(zip(("cat", "dog"), certificate.counts, strict=True))
+        assert answer["votes"] == {name: count for name, count in votes.items() if count}
+        assert answer["radius"] == certificate.radius
 
 
 def test_images_to_validate_with_are_needed_where_something_is_trained(photos, tmp_path, capsys):

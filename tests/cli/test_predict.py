@@ -3,12 +3,14 @@
 import errno
 import json
 import os
+import shutil
 from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 import torch
+import yaml
 from PIL import Image
 
 from ars.certification.certificate import Certificate
@@ -172,6 +174,48 @@ def test_the_stopping_modes_hold_for_predictions_too(trained, tmp_path, capsys):
     assert "--radii are for --mode curve; give both" in capsys.readouterr().err
 
 
+def test_every_call_draws_noise_that_nobody_knew_and_a_seed_repeats_it(trained, tmp_path, capsys):
+    """An image that was optimised for known noise may get a false certificate."""
+    images = [str(picture(tmp_path / name, seed=number)) for number, name in enumerate(("a.png", "b.png"))]
+    command = ["predict", str(trained / "cohen"), *images, *FEW]
+
+    def answers(*options):
+        assert main([*command, "--json", *options]) == 0
+        output = capsys.readouterr()
+        assert output.err == ""
+        return [json.loads(line) for line in output.out.splitlines()]
+
+    calls = [answers() for _ in range(3)]
+    assert len({call[0]["seed"] for call in calls}) == 3
+    for call in calls:
+        assert [answer["seed"] for answer in call] == [call[0]["seed"]] * 2
+        assert 0 <= call[0]["seed"] < 2**32
+        assert answers(f"--seed={call[0]['seed']}") == call
+
+
+def test_a_fresh_seed_is_told_once(trained, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("secrets.randbits", lambda bits: 2**bits - 1)  # the largest is one that can be drawn with
+    images = [str(picture(tmp_path / name)) for name in ("a.png", "b.png")]
+    command = ["predict", str(trained / "cohen"), *images, *FEW]
+    assert main(command) == 0
+    fresh = capsys.readouterr()
+    assert fresh.err == "fresh noise: --seed 4294967295 repeats it\n"
+    assert main([*command, "--seed=4294967295"]) == 0
+    again = capsys.readouterr()
+    assert (again.out, again.err) == (fresh.out, "")
+
+
+def test_the_seed_of_a_recipe_is_not_that_of_predictions(trained, tmp_path, capsys):
+    """It stands in the run folder for everybody to read."""
+    run = tmp_path / "run"
+    shutil.copytree(trained / "cohen", run)
+    recipe = yaml.safe_load((run / "recipe.yaml").read_text())
+    recipe["certify"] = {**recipe.get("certify", {}), "seed": 5}
+    (run / "recipe.yaml").write_text(yaml.safe_dump(recipe))
+    assert main(["predict", str(run), str(picture(tmp_path / "a.png")), *FEW, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["seed"] != 5
+
+
 def test_a_run_predicts_without_the_data_it_was_trained_on(tmp_path, monkeypatch, capsys):
     """sukenik alone goes on needing it, and says why."""
     monkeypatch.delenv("ARS_DATA", raising=False)
@@ -183,7 +227,7 @@ def test_a_run_predicts_without_the_data_it_was_trained_on(tmp_path, monkeypatch
              "--train.precision=float32", "--device=cpu"]  # fmt: skip
     for method in ("adaptive", "sukenik"):
         assert main(["train", "--out", str(tmp_path / method), "--method", method, *small]) == 0
-    command = ["predict", str(tmp_path / "adaptive"), str(image), "--json", *FEW]
+    command = ["predict", str(tmp_path / "adaptive"), str(image), "--json", "--seed=0", *FEW]
     capsys.readouterr()
     assert main(command) == 0
     before = capsys.readouterr().out

@@ -75,6 +75,10 @@ def certify(
     norm at most the radius changes it. n_select draws choose the class, n_estimate fresh ones estimate its
     probability. indices (default 0, 1, ...) name the images, so that each gets noise of its own.
 
+    That holds for images that were chosen without knowledge of the draws, which seed and indices decide. For a test
+    set any fixed seed will do, and the result can be repeated; for images that others hand in, take one that they
+    cannot know: seed=secrets.randbits(32).
+
     Fewer draws than n_estimate do with mode="radius", which plans them to lose no more than a share tolerance
     (default .01) of the radius, and mode="curve", which only decides which of the increasing radii are certified.
     """
@@ -167,8 +171,9 @@ def predict(
     """The smoothed classifier's label (Cohen et al., PREDICT), or an abstention, for one image or a batch.
 
     With probability at least 1 - alpha over the draws: if a label is given, it is the most probable class. The two
-    leading classes are told apart by an exact binomial test. There is no radius; the command ``ars predict`` has one,
-    it is certify() on image files.
+    leading classes are told apart by an exact binomial test. As for certify(), images are to be chosen without
+    knowledge of the draws: for those that others hand in, take a seed that they cannot know. There is no radius; the
+    command ``ars predict`` has one, it is certify() on image files.
     """
     check_model(model)
     n, batch_size = as_whole("n", n, least=1), _at_once(batch_size)

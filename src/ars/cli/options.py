@@ -81,8 +81,8 @@ def add_memory(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--memory", type=float, metavar="GIB", help="take at most so much of the GPU's memory")
 
 
-def add_certification(parser: argparse.ArgumentParser, *, defaults: str) -> None:
-    """The options of CertifySettings; defaults says what holds where one is not given."""
+def add_certification(parser: argparse.ArgumentParser, *, defaults: str, seed: str = "of the noise") -> None:
+    """The options of CertifySettings; defaults says what holds where one is not given, seed what it is."""
     group = parser.add_argument_group(f"certification (defaults: {defaults})")
     group.add_argument("--n-select", type=int, metavar="N", help="draws that choose the class")
     group.add_argument("--n-estimate", type=int, metavar="N", help="fresh draws that the radius rests on")
@@ -98,7 +98,7 @@ def add_certification(parser: argparse.ArgumentParser, *, defaults: str) -> None
     group.add_argument("--alpha", type=float, help="probability that a certificate may be wrong")
     group.add_argument("--norm", choices=NORMS, help="the norm of the certified ball")
     group.add_argument("--bound", choices=BOUNDS, help="the headline bound; both are recorded")
-    group.add_argument("--seed", type=int, help="of the noise")
+    group.add_argument("--seed", type=int, help=seed)
     group.add_argument("--precision", choices=("auto", "float32", "bfloat16"), help="of the networks")
 
 

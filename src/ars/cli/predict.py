@@ -2,6 +2,8 @@
 
 import argparse
 import json
+import secrets
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -38,7 +40,9 @@ Predict image files with a trained run: the label, its certified radius and the 
 
 It needs the run folder alone, not the data that the run was trained on (but for method sukenik, whose noise is measured
 from the training images). The certificate is for the image as the model sees it: with --resize, for the resized one.
+It holds for images that were chosen without knowledge of the noise, so each call draws its own; --seed repeats a call.
 """
+SEED_BITS = 32  # larger ones are refused
 INSTEAD = "ars predict wants its --model again, and "
 
 
@@ -55,7 +59,7 @@ def add_to(commands: Subparsers) -> None:
     add_classifier(parser)
     add_places(parser)
     parser.add_argument("--model", metavar="PACKAGE:NAME", help="where to import the model from that RUN was made with")
-    add_certification(parser, defaults="the run's recipe")
+    add_certification(parser, defaults="the run's recipe", seed="of the noise, to repeat a call; else a fresh one")
     add_device(parser)
     add_memory(parser)
 
@@ -64,7 +68,9 @@ def run(options: argparse.Namespace) -> int:
     """Read all images first, then certify them one by one."""
     imported = _imported(options) if options.model else None
     usual = settings_of(options.folder, trained=False) if imported else recipe_of(options.folder, instead=INSTEAD)
-    settings = override(usual, options)
+    # whoever knew the noise could choose an image for it, which no guarantee would cover
+    seed = secrets.randbits(SEED_BITS) if options.seed is None else options.seed
+    settings = replace(override(usual, options), seed=seed)
     from ars.certification.memory import limit_memory
     from ars.data.crops import read_fitted
     from ars.data.images import read_image
@@ -103,6 +109,8 @@ def run(options: argparse.Namespace) -> int:
         saved = pictures[index] if options.masks else []
         if options.masks:
             save_masks(masks[index], saved)
+        if options.seed is None and not options.json and index == 0:
+            print(f"fresh noise: --seed {seed} repeats it", file=sys.stderr, flush=True)
         show = _json if options.json else _sentence
         print(show(path, certificate, inputs.class_names, saved), flush=True)
     return 0
@@ -143,7 +151,8 @@ def _json(path: Path, it: "Certificate", names: Sequence[str], masks: Sequence[P
     pixels = {"radius_255": in_units(it.radius, it.norm)} if it.norm == "linf" else {}
     content = {
         "file": str(path), "label": None if it.label is None else names[it.label], "radius": it.radius, **pixels,
-        "norm": it.norm, "alpha": it.alpha, "votes": _votes(it, names), "masks": [str(mask) for mask in masks],
+        "norm": it.norm, "alpha": it.alpha, "votes": _votes(it, names), "draws": it.n_estimate,
+        "seed": it.seed, "index": it.index, "precision": it.precision, "masks": [str(mask) for mask in masks],
     }  # fmt: skip
     return json.dumps(content)
 
