@@ -122,6 +122,32 @@ def test_an_image_is_resized_only_if_asked(trained, tmp_path, capsys):
     assert capsys.readouterr().out.startswith(f"{image}: ")
 
 
+@pytest.mark.parametrize(
+    ("width", "height", "told"),
+    [(24, 24, ""), (50, 50, ", as resized to 24x24"), (50, 31, ", as resized and cropped to 24x24")],
+)
+def test_an_answer_says_that_it_is_for_a_resized_image(trained, tmp_path, capsys, monkeypatch, width, height, told):
+    image = picture(tmp_path / "x.png", width, height)
+    command = ["predict", str(trained / "cohen"), str(image), "--resize", "--seed=0", *FEW]
+    votes = "(30 votes for 1, 10 votes for 0)"
+    for certificate, words in (
+        (CERTIFICATE, f"1, certified within 5.097/255 in linf{told} {votes}"),
+        (replace(CERTIFICATE, label=None, radius=0.0, radii={"cohen": 0.0}), f"abstains{told} {votes}"),
+    ):
+        monkeypatch.setattr("ars.experiments.certifying.job.certify_images", lambda *_, it=certificate: [it])
+        assert main(command) == 0
+        assert capsys.readouterr().out == f"{image}: {words}\n"
+    assert main([*command, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["seen"], answer["resized"]) == ([24, 24], told != "")
+
+
+def test_an_image_that_was_taken_as_it_is_says_so(trained, tmp_path, capsys):
+    assert main(["predict", str(trained / "cohen"), str(picture(tmp_path / "x.png")), *FEW, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["seen"], answer["resized"]) == ([24, 24], False)
+
+
 def test_a_resized_image_is_what_a_folder_shows(tmp_path):
     """A certificate of ars predict --resize is one for the input that ars certify has of the same file."""
     for number in range(30):
@@ -130,7 +156,7 @@ def test_a_resized_image_is_what_a_folder_shows(tmp_path):
     benchmark = folder_of(root=str(tmp_path / "photos"), size=24, workers=0)
     images, _ = benchmark.examples("test", range(benchmark.size("test")))
     files = [tmp_path / "photos" / name.decode() for name in benchmark._pictures.names["test"].tolist()]
-    assert torch.equal(images, torch.stack([read_fitted(file, 24) for file in files]))
+    assert torch.equal(images, torch.stack([read_fitted(file, 24)[0] for file in files]))
 
 
 @pytest.mark.parametrize(("norm", "told"), [("linf", "5.097/255 in linf"), ("l2", "0.019 in l2")])

@@ -5,8 +5,7 @@ import json
 import secrets
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +26,8 @@ from ars.cli.options import (
 from ars.report.measures import in_units, show_grid_radius, show_radius, unit_name
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from ars.certification.certificate import Certificate
     from ars.experiments.build import Inputs
 
@@ -72,8 +73,6 @@ def run(options: argparse.Namespace) -> int:
     seed = secrets.randbits(SEED_BITS) if options.seed is None else options.seed
     settings = replace(override(usual, options), seed=seed)
     from ars.certification.memory import limit_memory
-    from ars.data.crops import read_fitted
-    from ars.data.images import read_image
     from ars.experiments.certifying.given import given_again
     from ars.experiments.certifying.job import certify_images
     from ars.experiments.device import choose_device, choose_precision
@@ -91,29 +90,50 @@ def run(options: argparse.Namespace) -> int:
         inputs, model = load_without_data(
             options.folder, device, classifier=options.classifier, moved=options.overrides or ()
         )
-    read = partial(read_fitted, side=inputs.shape[-1]) if options.resize else read_image
-    images = [read(path) for path in options.images]
-    for path, image in zip(options.images, images, strict=True):
-        if image.shape != inputs.shape:
-            _, height, width = image.shape
-            raise ValueError(
-                f"{path} is {width}x{height}, the model takes {inputs.shape[2]}x{inputs.shape[1]}; "
-                "resize it first, or with --resize"
-            )
-    masks = [average_masks(model, image.to(device), seed=settings.seed) for image in images] if options.masks else []
+    images = [_read(path, inputs.shape, resize=options.resize) for path in options.images]
+    masks = [average_masks(model, seen.image.to(device), seed=seed) for seen in images] if options.masks else []
     if options.masks and not masks[0]:
         raise ValueError(f"the model of {options.folder} has no mask to save; leave --masks out")
     pictures = mask_paths(options.images, options.masks, len(masks[0])) if options.masks else []
-    for index, (path, image) in enumerate(zip(options.images, images, strict=True)):
-        [certificate] = certify_images(model, image.unsqueeze(0).to(device), settings, [index])
+    for index, seen in enumerate(images):
+        [certificate] = certify_images(model, seen.image.unsqueeze(0).to(device), settings, [index])
         saved = pictures[index] if options.masks else []
         if options.masks:
             save_masks(masks[index], saved)
         if options.seed is None and not options.json and index == 0:
             print(f"fresh noise: --seed {seed} repeats it", file=sys.stderr, flush=True)
         show = _json if options.json else _sentence
-        print(show(path, certificate, inputs.class_names, saved), flush=True)
+        print(show(seen, certificate, inputs.class_names, saved), flush=True)
     return 0
+
+
+@dataclass(frozen=True)
+class Seen:
+    """An image file as the model sees it; fitting is what was done to it for that, empty where nothing was."""
+
+    path: Path
+    image: "Tensor"
+    fitting: str
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width."""
+        _, height, width = self.image.shape
+        return height, width
+
+
+def _read(path: Path, shape: Sequence[int], *, resize: bool) -> Seen:
+    """Read an image of the shape that the model takes, or bring it to that where that was asked for."""
+    from ars.data.crops import read_fitted
+    from ars.data.images import read_image
+
+    seen = Seen(path, *(read_fitted(path, shape[-1]) if resize else (read_image(path), "")))
+    if seen.image.shape != shape:
+        height, width = seen.size
+        raise ValueError(
+            f"{path} is {width}x{height}, the model takes {shape[2]}x{shape[1]}; resize it first, or with --resize"
+        )
+    return seen
 
 
 def _imported(options: argparse.Namespace) -> dict[str, Any]:
@@ -147,25 +167,28 @@ def _candidates(stem: str) -> Sequence[str]:
     return [stem, *(f"{stem}-{number}" for number in range(2, 100_000))]
 
 
-def _json(path: Path, it: "Certificate", names: Sequence[str], masks: Sequence[Path]) -> str:
+def _json(seen: Seen, it: "Certificate", names: Sequence[str], masks: Sequence[Path]) -> str:
     pixels = {"radius_255": in_units(it.radius, it.norm)} if it.norm == "linf" else {}
     content = {
-        "file": str(path), "label": None if it.label is None else names[it.label], "radius": it.radius, **pixels,
-        "norm": it.norm, "alpha": it.alpha, "votes": _votes(it, names), "draws": it.n_estimate,
-        "seed": it.seed, "index": it.index, "precision": it.precision, "masks": [str(mask) for mask in masks],
+        "file": str(seen.path), "seen": seen.size, "resized": bool(seen.fitting),
+        "label": None if it.label is None else names[it.label], "radius": it.radius, **pixels, "norm": it.norm,
+        "alpha": it.alpha, "votes": _votes(it, names), "draws": it.n_estimate, "seed": it.seed, "index": it.index,
+        "precision": it.precision, "masks": [str(mask) for mask in masks],
     }  # fmt: skip
     return json.dumps(content)
 
 
-def _sentence(path: Path, it: "Certificate", names: Sequence[str], masks: Sequence[Path]) -> str:
+def _sentence(seen: Seen, it: "Certificate", names: Sequence[str], masks: Sequence[Path]) -> str:
     leading = sorted(_votes(it, names).items(), key=lambda vote: -vote[1])[:3]
     votes = ", ".join(f"{count} votes for {name}" for name, count in leading)
     saved = "".join(f"; mask in {mask}" for mask in masks)
+    height, width = seen.size
+    fitting = f", as {seen.fitting} to {width}x{height}" if seen.fitting else ""
     if it.label is None:
-        return f"{path}: abstains ({votes}){saved}"
+        return f"{seen.path}: abstains{fitting} ({votes}){saved}"
     show = show_grid_radius if it.schedule.mode == "curve" else show_radius
     radius = show(it.radius, it.norm, decimals=3) + unit_name(it.norm)
-    return f"{path}: {names[it.label]}, certified within {radius} in {it.norm} ({votes}){saved}"
+    return f"{seen.path}: {names[it.label]}, certified within {radius} in {it.norm}{fitting} ({votes}){saved}"
 
 
 def _votes(it: "Certificate", names: Sequence[str]) -> dict[str, int]:

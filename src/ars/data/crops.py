@@ -70,9 +70,15 @@ def fitted(picture: Image.Image, side: int, name: str) -> Image.Image:
     return cut(picture, centre_box(*picture.size, short=side, side=side), side, name)
 
 
-def read_fitted(path: Path, side: int) -> Float[Tensor, "3 s s"]:
-    """An image file in [0, 1] as a benchmark of that side shows the test images of a folder."""
-    return as_tensor(fitted(open_upright(read_file(path), str(path)), side, str(path)))
+def read_fitted(path: Path, side: int) -> tuple[Float[Tensor, "3 s s"], str]:
+    """An image file in [0, 1] as a benchmark of that side shows the test images of a folder, and what was done to it.
+
+    That is nothing (empty), "resized" or "resized and cropped".
+    """
+    picture = open_upright(read_file(path), str(path))
+    cropped = resized(*picture.size, side) != (side, side)
+    done = "" if picture.size == (side, side) else "resized and cropped" if cropped else "resized"
+    return as_tensor(fitted(picture, side, str(path))), done
 
 
 def holding_offset(length: int, side: int, points: Sequence[float], margin: int, u: float) -> int:
