@@ -264,8 +264,8 @@ def test_of_a_small_folder_all_test_images_are_certified_and_a_line_says_which(p
     output = capsys.readouterr()
     assert json.loads(output.out)[0]["rows"][0]["images"] == [2]
     assert output.err.splitlines()[0] == (
-        "photos: certifying 2 of 2 test images, about a tenth of all 20, chosen by their names (to choose them, give "
-        "it train/ and test/, or test/ alone); classes: 0 cat, 1 dog"
+        "photos: certifying 2 of 2 test images at 8x8, about a tenth of all 20, chosen by their names (to choose them, "
+        "give it train/ and test/, or test/ alone); classes: 0 cat, 1 dog"
     )
     assert main(["certify", *photos, *FEW]) == 0
     assert capsys.readouterr().err == ""  # nothing was left
@@ -276,7 +276,7 @@ def test_of_a_small_folder_all_test_images_are_certified_and_a_line_says_which(p
     photos[4:] = ["folder:all", "--data.size=8", "--out", "runs/all", "--every=3"]
     assert main(["certify", *photos, *FEW]) == 0
     assert capsys.readouterr().err.startswith(
-        "all: certifying 7 of 20 test images, those below test/; classes: 0 cat, 1 dog\n"
+        "all: certifying 7 of 20 test images at 8x8, those below test/; classes: 0 cat, 1 dog\n"
     )
 
 
@@ -305,6 +305,11 @@ def test_a_photo_is_predicted_by_the_model_that_a_folder_was_made_with(photos, t
     assert set(answer["votes"]) <= {"cat", "dog"}
     assert main([*predict, "pets_model:other"]) == 2
     assert "runs/pets is of the model pets_model:net, got pets_model:other; name that one" in capsys.readouterr().err
+    bias = sys.modules["pets_model"].net[-1].bias
+    bias.data.add_(1)  # trained on, say
+    assert main([*predict, "pets_model:net"]) == 2
+    assert "runs/pets holds records of a model with other weights or noise; certify this" in capsys.readouterr().err
+    bias.data.sub_(1)
     assert main([*predict, "pets_model:net", "--classifier", "pets_model:net"]) == 2
     assert "--classifier belongs to a run that was trained here" in capsys.readouterr().err
     assert {path: path.read_bytes() for path in (tmp_path / "runs").rglob("*") if path.is_file()} == kept

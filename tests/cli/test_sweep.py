@@ -144,8 +144,11 @@ def test_two_sweeps_do_not_share_a_folder(written, tmp_path, capsys):
         assert main([*arguments, "--plan"]) == 0
     assert [path.name for path in tmp_path.glob("[!.]*")] == []
     (tmp_path / "file").touch()
+    capsys.readouterr()
     assert main(["sweep", str(written), "--out", str(tmp_path / "file")]) == 2
-    assert "file is a file; choose another folder with --out" in capsys.readouterr().err
+    output = capsys.readouterr()
+    assert "file is a file, where the folder of the runs was expected; name another" in output.err
+    assert output.out == ""
 
 
 def test_sigterm_ends_a_sweep_as_ctrl_c_does_also_between_its_steps(written, tmp_path, capsys, monkeypatch):

@@ -70,7 +70,7 @@ def test_a_certification_that_is_given_anew_is_kept(here, capsys, monkeypatch, t
     after = read_recipe(here / "desk/run/recipe.yaml")
     assert after == dataclasses.replace(before, certify=dataclasses.replace(before.certify, n_estimate=500))
     assert main([*command, "--certify.n_estimate=500", "--sigma=0.4"]) == 2
-    assert "holds a run of another recipe" in sentence(capsys)
+    assert f"holds a run of another recipe (sigma is {before.sigma} there, 0.4 here); choose" in sentence(capsys)
 
 
 def test_k_is_short_for_the_size_and_is_part_of_the_usual_name(here, capsys):

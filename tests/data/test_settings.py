@@ -22,8 +22,9 @@ def test_keys_of_other_kinds_are_refused_by_name(kind):
     values = {"passes": 2, "size": 64, "root": "x", "backgrounds": "y", "pasted": 16, "attribute": "Bald",
               "feature": "eyes", "skip_unreadable": True, "workers": 1}  # fmt: skip
     for name in values.keys() - KEYS[kind].keys():
-        with pytest.raises(ValueError, match=rf"data\.kind {kind} has no key '{name}'; it has seed, "):
+        with pytest.raises(ValueError, match=rf"data\.kind {kind} has no key '{name}'; it has seed, ") as error:
             Data(kind, **{"root": "x", name: values[name]} if kind == "folder" else {name: values[name]})
+        assert name == "size" or str(error.value).endswith(f"; --data.{name} null takes back what a recipe says")
 
 
 @pytest.mark.parametrize(

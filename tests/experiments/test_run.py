@@ -105,6 +105,17 @@ def test_weights_of_another_recipe_are_refused(trained, tiny, tmp_path):
         load_run(tmp_path, CPU)
 
 
+def test_a_run_that_was_packed_without_its_weights_says_so(trained, tmp_path):
+    packed = shutil.copytree(trained, tmp_path / "packed")
+    (packed / "certify" / "test" / "records.jsonl.gz").touch()
+    load_run(packed, CPU)
+    (packed / "model.safetensors").unlink()
+    with pytest.raises(
+        RecipeError, match=r"packed without its weights; train it again \(ars train .*\.yaml --out"
+    ):
+        load_run(packed, CPU)
+
+
 def test_more_examples_than_there_are_is_refused_before_anything_is_drawn(trained):
     with pytest.raises(ValueError, match="so 1000 are too many; take --examples"):
         certify_run(Request(trained, dataclasses.replace(TINY.certify, examples=1000), name="x"), device=CPU)

@@ -63,7 +63,8 @@ class Data:
         keys = KEYS[self.kind]
         for name in self.__dataclass_fields__:
             if name not in ("kind", "seed", *keys) and getattr(self, name) is not None:
-                hint = "; its inputs have one size, so leave --k out" if name == "size" else ""
+                hint = f"; --data.{name} null takes back what a recipe says"
+                hint = "; its inputs have one size, so leave --k out" if name == "size" else hint
                 raise ValueError(f"data.kind {self.kind} has no key {name!r}; it has seed, {', '.join(keys)}{hint}")
         for name in PLACES:
             if getattr(self, name) == "":

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from typing import Any, Literal
@@ -249,6 +250,26 @@ class Recipe:
                 {"through": self.passed} if self.passed else {}
             )
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def differences(one: Recipe, two: Recipe) -> Iterator[tuple[str, object, object]]:
+    """The dotted keys beside certify's in which two recipes differ, with their values.
+
+    >>> [*differences(Recipe(seed=1), Recipe(mask=Mask(width=4)))]
+    [('seed', 1, 0), ('mask.width', 8, 4)]
+    """
+    first, second = (dict(_flat(recipe.resolved())) for recipe in (one, two))
+    for key in dict.fromkeys((*first, *second)):
+        if first.get(key) != second.get(key) and not key.startswith("certify.") and key not in NOT_OF_WEIGHTS:
+            yield key, first.get(key), second.get(key)
+
+
+def _flat(content: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, object]]:
+    for key, value in content.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
 
 
 def cell_name(method: str, k: int | None, sigma: float, seed: int, label: str = "") -> str:

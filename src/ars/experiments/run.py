@@ -8,6 +8,7 @@ pipeline.svg (ars.experiments.sweeps.masks).
 """
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -15,14 +16,14 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ars.certification.run_folder import BENCHMARK, MODEL, RECIPE
+from ars.certification.run_folder import BENCHMARK, MAIN, MODEL, PACKED, RECIPE, records_folder
 from ars.certification.writing import remove_stale, write_whole
 from ars.data.benchmark import Benchmark
 from ars.data.errors import DataError
 from ars.experiments.borrowing import pinned
 from ars.experiments.build import Inputs, build_benchmark, build_model
 from ars.experiments.environment import write_environment
-from ars.experiments.recipe import Recipe, RecipeError
+from ars.experiments.recipe import Recipe, RecipeError, differences
 from ars.experiments.recipe_file import read_recipe
 from ars.methods.adaptive import settled
 from ars.report.results import About, read_about
@@ -80,6 +81,9 @@ def _read(folder: Path, classifier: str | None, moved: Sequence[str]) -> tuple[R
     if not (folder / RECIPE).is_file():
         raise RecipeError(f"{folder} is not a run folder: it has no {RECIPE}; make one with ars train")
     recipe = _with_classifier(read_recipe(folder / RECIPE, moved), classifier, folder)
+    if (records_folder(folder, MAIN) / PACKED).exists() and not (folder / MODEL).exists():
+        again = f"ars train {shlex.quote(str(folder / RECIPE))} --out RUN"
+        raise RecipeError(f"{folder} was packed without its weights; train it again ({again}), then take that folder")
     return recipe, load_tensors(folder / MODEL)[0]
 
 
@@ -115,8 +119,10 @@ def check_folder(folder: Path, recipe: Recipe) -> None:
     """Refuse a folder that holds another recipe or something else."""
     path = folder / RECIPE
     if path.exists():
-        if read_recipe(path).identity != recipe.identity:
-            raise RecipeError(f"{folder} holds a run of another recipe; choose another folder with --out")
+        have = read_recipe(path)
+        if have.identity != recipe.identity:
+            told = next((f" ({key} is {one} there, {two} here)" for key, one, two in differences(have, recipe)), "")
+            raise RecipeError(f"{folder} holds a run of another recipe{told}; choose another folder with --out")
     # a killed process may have left a hidden file on its way to recipe.yaml
     elif folder.exists() and (not folder.is_dir() or any(folder.glob("[!.]*"))):
         raise RecipeError(f"{folder} exists and is not a run folder; choose another folder with --out")

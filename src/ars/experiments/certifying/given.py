@@ -7,10 +7,12 @@ from typing import Any
 import torch
 import yaml
 
-from ars.certification.run_folder import GIVEN_SIGMA, RECIPE
+from ars.certification.run_folder import CERTIFY, GIVEN_SIGMA, RECIPE
+from ars.certification.shards import read_manifest
 from ars.certification.writing import write_whole
 from ars.data.benchmark import Benchmark
 from ars.experiments.build import build_benchmark
+from ars.experiments.fingerprint import fingerprint
 from ars.experiments.importing import check_fit, import_network
 from ars.experiments.recipe import RecipeError
 from ars.experiments.recipe_file import read_recipe
@@ -74,6 +76,17 @@ def given_again(recipe: dict[str, Any]) -> Given:
     """What the recipe.yaml of its folder says was certified."""
     data = tuple(f"--data.{key}={value}" for key, value in recipe["data"].items() if value is not None)
     return Given(recipe["model"], data, recipe.get(GIVEN_SIGMA))
+
+
+def check_certified(folder: Path, model: SmoothedClassifier) -> None:
+    """Refuse a model with other weights or noise than those that the folder's records are of."""
+    certified = (read_manifest(path) for path in sorted((folder / CERTIFY).glob("*")) if path.is_dir())
+    digests = {manifest.model for manifest in certified if manifest is not None}
+    if digests and fingerprint(model) not in digests:
+        raise RecipeError(
+            f"{folder} holds records of a model with other weights or noise; certify this one into a folder of its own "
+            "first (ars certify --model ... --out RUN)"
+        )
 
 
 def _check_same(folder: Path, kept: object, wanted: dict[str, Any]) -> None:

@@ -50,7 +50,9 @@ class Job:
         if self.benchmark.chosen is None:
             return ""
         title, classes = self.benchmark.title, name_classes(self.benchmark.class_names)
-        of = f"{self.layout.examples} of {self.benchmark.size('test')} test images, {self.benchmark.chosen.how}"
+        _, height, width = self.benchmark.shape
+        of = f"{self.layout.examples} of {self.benchmark.size('test')} test images at {width}x{height}, "
+        of += self.benchmark.chosen.how
         return f"{title}: certifying {of}; classes: {classes}"
 
     def missing(self, number: int, have: Sequence[Record]) -> list[int]:

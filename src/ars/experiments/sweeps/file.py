@@ -111,7 +111,7 @@ class SweepFile:
         if self.recipe_name and not re.fullmatch(NAME, self.recipe_name):
             raise ValueError(f"recipe_name is part of files' names: {PLAIN} only, got {self.recipe_name!r}")
         if Path(self.recipe).is_absolute():
-            raise ValueError(f"recipe is relative to the sweep file, got {self.recipe}")
+            raise ValueError(f"recipe is relative to the sweep file, which is packed with results, got {self.recipe}")
         for method in self.override.keys() - set(get_args(Method)):
             raise ValueError(f"override is for {', '.join(get_args(Method))}, got {method}")
         for key in (key for keys in (*self.override.values(), *(it.override for it in self.groups)) for key in keys):

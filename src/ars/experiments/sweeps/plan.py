@@ -48,6 +48,8 @@ class Plan:
 
 def make_plan(sweep: Sweep, runs: Path) -> Plan:
     """Look at the folders of all cells."""
+    if runs.exists() and not runs.is_dir():
+        raise ValueError(f"{runs} is a file, where the folder of the runs was expected; name another")
     found = [(cell, *_look(cell, runs / cell.name)) for cell in sweep.cells]
     recorded = [recorded_figure(cell, runs / cell.name) for cell, left, _ in found if left is not None and left.done]
     times = Times(recorded, rough_figures(sweep.rough))
