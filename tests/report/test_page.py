@@ -113,3 +113,18 @@ def test_torch_and_matplotlib_are_not_loaded_by_the_import():
 
 def test_a_dollar_in_a_name_is_no_formula(make_run, tmp_path):
     write_report([make_run("a", title=r"$\frac$")], tmp_path / "out")
+
+
+def test_the_page_says_whose_alpha_and_which_images(make_run, make_record, tmp_path):
+    other = [[make_record(index, 1, 1, 4.5 / 255, alpha=0.4) for index in range(4)]]
+    runs = [make_run("theirs"), make_run("ours", method="adaptive", shards=other, data={"seed": 7})]
+    write_report(runs, tmp_path / "out")
+    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    assert page.count('<th scope="col">α</th>') == 2
+    assert page.count('<th class="group" colspan="6">') == 2
+    assert page.count("only those of one set can be compared: theirs | ours.") == 2
+    assert re.search(r"seed of the test inputs</th><td>0</td><td>7</td>", page)
+    write_report(runs[:1], tmp_path / "out")
+    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    assert '<th scope="col">α</th>' not in page
+    assert "bound, α = 0.05." in page

@@ -1,11 +1,13 @@
 import json
+import re
 
 import pytest
 from rich.console import Console
 
 from ars.cli.report import print_table
+from ars.report.curves import draw_curves
 from ars.report.groups import make_sections
-from ars.report.rendering import cells, headers, note, to_json, to_markdown, to_rich
+from ars.report.rendering import block_cells, cells, headers, note, to_json, to_markdown, to_rich
 from ars.report.results import load_runs
 from ars.report.table import make_table
 
@@ -37,8 +39,8 @@ def test_the_average_radius_is_cut_not_rounded(make_run, make_record):
 
 def test_the_other_bound_stands_apart(table):
     headline, other = table.blocks
-    assert (headline.headline, headline.caption) == (True, "under Cohen et al.'s bound")
-    assert (other.headline, other.caption) == (False, "under our class bounds")
+    assert (headline.headline, headline.caption) == (True, "under Cohen et al.'s bound, α = 0.05")
+    assert (other.headline, other.caption) == (False, "under our class bounds, α = 0.05")
     assert other.rows[0].standard.values == (3 / 4, 1)
     text = to_markdown(table)
     assert text.index("## digits on photographs") < text.index(
@@ -86,6 +88,63 @@ def test_other_images_are_owned_up_to(make_run, make_record):
     assert "did not all answer for the same images" in note(make_table(make_sections(load_runs(paths))).blocks[0])
 
 
+@pytest.fixture
+def unlike(make_run, make_record):
+    """Two methods at different alphas, on different test inputs."""
+    shards = [[make_record(index, 1, 1, 4.5 / 255, alpha=0.4) for index in range(4)]]
+    theirs = [[make_record(index, 1, 1, 4.5 / 255) for index in range(4)]]
+    paths = [make_run("theirs", shards=theirs, data={"seed": 0})]
+    paths.append(make_run("ours", method="adaptive", shards=shards, data={"seed": 1}))
+    return make_table(make_sections(load_runs(paths)))
+
+
+def printed(table):
+    console = Console(width=200, record=True)
+    console.print(to_rich(table))
+    return console.export_text()
+
+
+def test_alpha_is_said_once_where_all_rows_have_it(table):
+    for block in table.blocks:
+        assert block.caption.endswith("bound, α = 0.05") or block.caption.endswith("bounds, α = 0.05")
+        assert "α" not in headers(block)
+        assert f"{block.section.heading}, {block.caption}\n" in to_markdown(table)
+        assert f"{block.section.heading}, {block.caption}; r in" in printed(table)
+
+
+def test_alpha_has_a_column_where_rows_differ_in_it(unlike):
+    assert len(unlike.sections) == 1
+    for block in unlike.blocks:
+        shown = [dict(zip(headers(block), texts, strict=True)) for texts in block_cells(block)]
+        assert [(row["method"], row["α"], row["s/image"]) for row in shown] == [
+            ("Cohen et al.", "0.05", "0.5"),
+            ("ARS", "0.4", "0.5"),
+        ]
+        assert "several α" in block.caption
+        assert [block.label(row) for row in block.rows] == ["Cohen et al., α = 0.05", "ARS, α = 0.4"]
+    assert re.search(r"\| 4 \| 0\.4 \| 0\.5 \|$", to_markdown(unlike), flags=re.MULTILINE)
+    assert re.search(r"ARS .* 4 +0\.4 +0\.5", printed(unlike))
+    assert "at a larger one more is certified" in note(unlike.blocks[0])
+    assert "α = 0.4" in draw_curves(unlike.sections).svg.decode()
+
+
+def test_other_test_inputs_are_owned_up_to_wherever_the_table_is(unlike):
+    sentence = "did not all answer for the same images; only those of one set can be compared: theirs | ours."
+    assert unlike.blocks[0].section.image_sets == [[run] for run in unlike.blocks[0].section.runs]
+    assert sentence in note(unlike.blocks[0])
+    assert to_markdown(unlike).count(sentence) == 2
+    assert " ".join(printed(unlike).split()).count(sentence) == 2
+    assert [block["same_images"] for block in json.loads(to_json(unlike))] == [False, False]
+    assert "not the same images" in draw_curves(unlike.sections).svg.decode()
+
+
+def test_seeds_with_other_numbers_of_images_show_both(make_run, make_record):
+    paths = [make_run("a"), make_run("b", seed=1, shards=[[make_record(0, 0, 0, 0.1)]])]
+    block = make_table(make_sections(load_runs(paths))).blocks[0]
+    assert dict(zip(headers(block), block_cells(block)[0], strict=True))["n"] == "1-4"
+    assert "can be compared: a | b." in note(block)
+
+
 def test_json_has_the_numbers_in_full(table):
     headline, _ = json.loads(to_json(table))
     (row,) = headline["rows"]
@@ -129,7 +188,7 @@ def test_a_grid_has_columns_of_its_own_and_what_it_did_not_decide_is_blank(decid
     *_, block = decided.blocks
     assert headers(block)[:4] == ["method", "standard", "≥ 1/255", "≥ 3/255"]
     assert cells(block.rows[0])[:6] == ["Cohen et al.", "–", "50.0", "50.0", "–", "–"]
-    assert block.caption == "under Cohen et al.'s bound, decided at these radii only"
+    assert block.caption == "under Cohen et al.'s bound, α = 0.05, decided at these radii only"
     assert "at most" not in note(block)
     assert len(decided.sections[1]) == 1
 

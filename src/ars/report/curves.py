@@ -1,5 +1,6 @@
 """Certified accuracy against the radius, with the spread over the seeds."""
 
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,8 @@ LINES: dict[str, tuple[str, str | tuple[int, tuple[float, ...]]]] = {
     "sukenik": ("#B5558F", (0, (1, 1.2))),
 }
 POINTS = 121
+LETTERS = 64
+"""How many letters of a caption there is room for above a panel."""
 
 
 def draw_curves(sections: Sequence[Sequence[Block]], *, origin: str = "") -> Picture:
@@ -68,25 +71,27 @@ def _draw_panel(panel: "Axes", block: Block, limit: float, origin: str) -> None:
     radii = np.linspace(0, limit, POINTS)
     scale = unit_scale(block.norm)
     for row in block.rows:
-        _draw_group(panel, row.group, radii * scale, 100 * accuracy_curves(row.group.outcomes(block.bound), radii))
+        curves = 100 * accuracy_curves(row.group.outcomes(block.bound), radii)
+        _draw_group(panel, row.group, block.label(row), radii * scale, curves)
     panel.set_xlim(0, limit * scale)
     panel.set_ylim(0, 100)
     panel.set_yticks(range(0, 101, 20))
     panel.set_axisbelow(True)
     panel.set_xlabel(_radius_label(block.norm))
     panel.set_ylabel("certified accuracy (%)")
-    panel.set_title(block.section.heading, loc="left", fontsize=11, fontweight="bold", pad=20)
-    caption = f"{block.caption}; {origin}" if origin else block.caption
-    panel.text(0, 1.025, caption, transform=panel.transAxes, fontsize=9, color=MUTED)
+    unlike = "" if block.section.same_images else "not the same images"
+    lines = textwrap.wrap("; ".join(part for part in (block.caption, origin, unlike) if part), LETTERS)
+    pad = 8 + 12 * len(lines)
+    panel.set_title(block.section.heading, loc="left", fontsize=11, fontweight="bold", pad=pad)
+    panel.text(0, 1.025, "\n".join(lines), transform=panel.transAxes, fontsize=9, color=MUTED)
     panel.legend(frameon=False, fontsize=9, handlelength=2.8)
 
 
-def _draw_group(panel: "Axes", group: Group, x: NDArray[np.float64], curves: NDArray[np.float64]) -> None:
+def _draw_group(panel: "Axes", group: Group, label: str, x: NDArray[np.float64], curves: NDArray[np.float64]) -> None:
     colour, dashes = LINES.get(group.method, ("black", "-"))
     if group.variant:  # of one method: its colour, a line of its own
         dashes = ("-", "--", "-.", ":")[(group.variant - 1) % 4]
     mean = curves.mean(axis=0)
-    label = group.label
     if len(curves) > 1:
         label += f" ({len(curves)} seeds)"
         spread = curves.std(axis=0, ddof=1)

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import groupby, pairwise
 
 from ars.certification.bounds import Bound
 from ars.report.errors import ReportError
+from ars.report.inputs import alike
 from ars.report.measures import Outcomes, outcomes
 from ars.report.results import Run, Settings, difference
 from ars.report.training import same_training
@@ -61,7 +63,10 @@ class Group:
 
 @dataclass(frozen=True)
 class Section:
-    """The groups that can be compared: same benchmark, size, noise level, threat, chosen bound and grid of radii."""
+    """The groups that stand side by side: same benchmark, size, noise level, threat, chosen bound and grid of radii.
+
+    They may differ in alpha and in the images, which is then said beside them.
+    """
 
     groups: tuple[Group, ...]
 
@@ -91,7 +96,18 @@ class Section:
     @property
     def same_images(self) -> bool:
         """Whether all runs answered for the same images."""
-        return len({tuple(record.certificate.index for record in run.records) for run in self.runs}) == 1
+        return len(self.image_sets) == 1
+
+    @cached_property
+    def image_sets(self) -> list[list[Run]]:
+        """The runs that answered for the same images, set by set."""
+        return alike(self.runs, Run.same_images)
+
+    @property
+    def alpha(self) -> float | None:
+        """The failure probability of all groups; None where they differ in it."""
+        found = {group.settings.alpha for group in self.groups}
+        return found.pop() if len(found) == 1 else None
 
 
 def make_sections(runs: Iterable[Run]) -> list[Section]:

@@ -13,7 +13,7 @@ from ars.report.groups import Group, Section, method_name
 from ars.report.measures import show_radius
 from ars.report.pipeline import MOST_COLUMNS, Stages
 from ars.report.published import Published, published_standard_accuracy
-from ars.report.rendering import cells, headers, note
+from ars.report.rendering import block_cells, headers, note
 from ars.report.results import Run
 from ars.report.table import BOUND_NAMES, Block, Row, Table
 from ars.report.templates import page_environment
@@ -76,10 +76,14 @@ def inline(kind: str, content: bytes) -> str:
     return f"data:{kind};base64,{base64.b64encode(content).decode()}"
 
 
-def bar_cells(row: Row) -> list[tuple[str, float | None]]:
-    """The texts of a row, accuracies with their percentage for the bar behind them."""
+def bar_cells(block: Block) -> list[list[tuple[str, float | None]]]:
+    """The texts of the rows, accuracies with their percentage for the bar behind them."""
+    return [_bars(row, texts) for row, texts in zip(block.rows, block_cells(block), strict=True)]
+
+
+def _bars(row: Row, texts: Sequence[str]) -> list[tuple[str, float | None]]:
     accuracies = (100 * spread.mean if spread.values else None for spread in (row.standard, *row.certified))
-    return list(zip_longest(cells(row), (None, *accuracies)))
+    return list(zip_longest(texts, (None, *accuracies)))
 
 
 def settings_rows(section: Section) -> list[tuple[str, list[str]]]:
@@ -89,6 +93,7 @@ def settings_rows(section: Section) -> list[tuple[str, list[str]]]:
         ("training seeds", [_join(run.seed for run in group.runs) for group in groups]),
         ("images", [_join(dict.fromkeys(len(run.records) for run in group.runs)) for group in groups]),
         ("subset", [group.settings.subset for group in groups]),
+        ("seed of the test inputs", [f"{group.runs[0].inputs.data.get('seed', 0)}" for group in groups]),
         ("draws an image, N", [str(group.settings.schedule) for group in groups]),
         ("draws made, on average", [_mean_draws(group) for group in groups]),
         ("failure probability, α", [f"{group.settings.alpha:g}" for group in groups]),

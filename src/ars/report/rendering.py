@@ -20,17 +20,30 @@ def headers(block: Block) -> list[str]:
     unit = unit_name(block.norm)
     certified = [f"≥ {radius_name(radius)}{unit}" for radius in block.radii]
     average = "avg radius" + (f" ({unit})" if unit else "")
-    return ["method", "standard", *certified, average, "abstained", "seeds", "n", "s/image"]
+    return ["method", "standard", *certified, average, "abstained", "seeds", "n", *_alpha(block), "s/image"]
 
 
 def short_headers(block: Block) -> list[str]:
     """The column names for a terminal of 80 columns; the unit of the radii stands in the title."""
     certified = [f"r≥{radius_name(radius)}" for radius in block.radii]
-    return ["method", "acc %", *certified, "avg r", "abst", "seeds", "n", "s/im"]
+    return ["method", "acc %", *certified, "avg r", "abst", "seeds", "n", *_alpha(block), "s/im"]
 
 
-def cells(row: Row) -> list[str]:
-    """The texts of a row: percentages, the average radius cut and never rounded up, (std over seeds)."""
+def _alpha(block: Block) -> list[str]:
+    """The heading of the column that says alpha; none where the caption says it for all rows."""
+    return ["α"] if block.section.alpha is None else []
+
+
+def block_cells(block: Block) -> list[list[str]]:
+    """The texts of every row of a block, under its headers."""
+    return [cells(row, alpha=block.section.alpha is None) for row in block.rows]
+
+
+def cells(row: Row, *, alpha: bool = False) -> list[str]:
+    """The texts of a row: percentages, the average radius cut and never rounded up, (std over seeds).
+
+    alpha has a column where the rows of the block differ in it.
+    """
     return [
         row.group.label,
         _percent(row.standard),
@@ -38,7 +51,8 @@ def cells(row: Row) -> list[str]:
         _average_radius(row),
         _percent(row.abstentions),
         str(len(row.group.runs)),
-        str(row.images) + ("*" if row.missing else ""),
+        row.images_text,
+        *([f"{row.group.settings.alpha:g}"] if alpha else []),
         f"{row.seconds.mean:.2g}",
     ]
 
@@ -54,7 +68,9 @@ def note(block: Block) -> str:
     )
     if any(row.missing for row in block.rows):
         text += " * So far: images of these runs are still to be certified."
-    return text if block.section.same_images else text + " The runs did not all answer for the same images."
+    if block.section.alpha is None:
+        text += " α, the failure probability of a certificate, differs: at a larger one more is certified."
+    return f"{text} {block.other_images}".rstrip()
 
 
 def to_markdown(table: Table) -> str:
@@ -80,13 +96,14 @@ def to_rich(table: Table, *, longest: int | None = None) -> "RenderableType":
         title = escape(f"{block.section.heading}, {block.caption}" + (f"; r in 1{unit}" if unit else ""))
         look = "bold" if block.headline else "dim"
         part = RichTable(title=title, title_style=look, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+        part.caption, part.caption_justify = escape(block.other_images) or None, "left"
         for position, header in enumerate(short_headers(block)):
             if position:
                 part.add_column(escape(header), justify="right", no_wrap=True)
             else:
                 part.add_column(escape(header), overflow="fold", max_width=longest)
-        for row in block.rows:
-            part.add_row(*map(escape, cells(row)))
+        for line in block_cells(block):
+            part.add_row(*map(escape, line))
         parts.append(part)
     return Stack(*parts)
 
@@ -110,7 +127,7 @@ def _average_radius(row: Row) -> str:
 def _markdown_block(block: Block) -> str:
     level = "##" if block.headline else "###"
     names = headers(block)
-    lines = [names, ["---", *["---:"] * (len(names) - 1)], *map(cells, block.rows)]
+    lines = [names, ["---", *["---:"] * (len(names) - 1)], *block_cells(block)]
     rows = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     return f"{level} {block.section.heading}, {block.caption}\n\n{rows}\n\n{note(block)}\n"
 
@@ -124,6 +141,7 @@ def _json_block(block: Block) -> dict[str, Any]:
         "norm": block.norm,
         "bound": block.bound,
         "headline": block.headline,
+        "same_images": block.section.same_images,
         "radius_unit": "1/255" if block.norm == "linf" else "1",
         "rows": [_json_row(row, block.radii) for row in block.rows],
     }

@@ -18,6 +18,7 @@ from ars.certification.run_folder import BENCHMARK, ENVIRONMENT, FILES, MAIN, RE
 from ars.certification.schedule import Schedule
 from ars.certification.shards import Merged
 from ars.report.errors import ReportError
+from ars.report.inputs import Inputs
 from ars.report.packed import read_certification
 from ars.theory import Norm
 
@@ -75,6 +76,14 @@ class Run:
     stages: Path | None
     environment: dict[str, str]
     recipe: dict[str, Any]
+    inputs: Inputs
+    model: str
+    """The digest of the weights, as the manifest has it."""
+
+    def same_images(self, other: "Run") -> bool:
+        """Whether both answered for the same test images, as far as recipes and records tell."""
+        mine, theirs = ([(it.certificate.index, it.truth) for it in run.records] for run in (self, other))
+        return self.settings.subset == other.settings.subset and mine == theirs and self.inputs.same(other.inputs)
 
     @property
     def bounds(self) -> tuple[Bound, ...]:
@@ -143,6 +152,8 @@ def _load_run(path: Path, run_name: str, folder: Path, *, partial: bool) -> Run:
         stages=folder / STAGES if (folder / STAGES).exists() else None,
         environment=_load_environment(path / ENVIRONMENT),
         recipe=recipe,
+        inputs=Inputs(recipe["data"], merged.manifest.images),
+        model=merged.manifest.model,
     )
     _check_records(run)
     _check_noise(run)

@@ -41,6 +41,12 @@ class Row:
         return min(len(run.records) for run in self.group.runs)
 
     @property
+    def images_text(self) -> str:
+        """n, from the least to the most where the seeds differ; with a star where images are still to be certified."""
+        most = max(len(run.records) for run in self.group.runs)
+        return (f"{self.images}" if most == self.images else f"{self.images}-{most}") + ("*" if self.missing else "")
+
+    @property
     def missing(self) -> int:
         """Images that are still to be certified, over all seeds."""
         return sum(run.missing for run in self.group.runs)
@@ -68,9 +74,23 @@ class Block:
 
     @property
     def caption(self) -> str:
-        """What was bounded how, for a heading."""
+        """What was bounded how, for a heading, with the alpha that all rows have."""
+        alpha = "several α" if self.section.alpha is None else f"α = {self.section.alpha:g}"
         only = ", decided at these radii only" if self.section.first.settings.schedule.radii else ""
-        return f"under {BOUND_NAMES[self.bound]}{only}"
+        return f"under {BOUND_NAMES[self.bound]}, {alpha}{only}"
+
+    def label(self, row: Row) -> str:
+        """The name of a row's line in a figure, with its alpha where rows differ in it."""
+        own = f", α = {row.group.settings.alpha:g}" if self.section.alpha is None else ""
+        return row.group.label + own
+
+    @property
+    def other_images(self) -> str:
+        """Which runs answered for the same images, where not all did; else empty."""
+        if self.section.same_images:
+            return ""
+        sets = " | ".join(", ".join(run.name for run in some) for some in self.section.image_sets)
+        return f"The runs did not all answer for the same images; only those of one set can be compared: {sets}."
 
 
 @dataclass(frozen=True)
