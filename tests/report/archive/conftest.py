@@ -2,7 +2,7 @@
 
 import gzip
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,9 +22,11 @@ SKILL = {"cohen": 1.0, "static_mask": 1.05, "unicr": 0.95, "sukenik": 0.8, "adap
 DRAWS = 2000
 
 
-def vote(rng: np.random.Generator, index: int, *, method: str, k: int, sigma: float, draws: int) -> Record:
+def vote(
+    rng: np.random.Generator, index: int, *, method: str, k: int, sigma: float, draws: int, alpha: float
+) -> Record:
     """A record of an image: votes of a made-up classifier, radii under both bounds as certify computes them."""
-    truth = int(rng.integers(10))
+    truth = index // 50 * 7 % 10  # the images are the same for all
     logits = rng.normal(size=10)
     logits[truth] += SKILL[method] * 2.6 / (0.5 + sigma) * rng.gamma(2.0, 0.5)
     chances = np.exp(2 * logits) / np.exp(2 * logits).sum()
@@ -33,12 +35,12 @@ def vote(rng: np.random.Generator, index: int, *, method: str, k: int, sigma: fl
     dim = 3 * k * k
     radii = {}
     for bound in ("cohen", "classes"):
-        lower, upper = class_probabilities(counts.tolist(), candidate, 0.05, bound)
+        lower, upper = class_probabilities(counts.tolist(), candidate, alpha, bound)
         radii[bound] = rs_radius_linf(sigma, dim, lower, upper) if lower > upper else 0.0
     certificate = Certificate(
         label=candidate if radii["cohen"] > 0 else None, radius=radii["cohen"], norm="linf", dim=dim,
         candidate=candidate, p_lower=lower, p_upper=upper, bound="cohen", radii=radii, counts=tuple(counts.tolist()),
-        select_counts=tuple(select.tolist()), alpha=0.05, sigmas=(sigma,), seed=0, index=index, precision="bfloat16",
+        select_counts=tuple(select.tolist()), alpha=alpha, sigmas=(sigma,), seed=0, index=index, precision="bfloat16",
         schedule=Schedule("fixed", draws), planned=draws, ended="planned",
     )  # fmt: skip
     return Record(certificate, truth, "test[::50]", 0.13 * (k / 32) ** 2)
@@ -48,13 +50,14 @@ def build_cell(
     sweep: Path, *, method: str = "adaptive", k: int = 64, sigma: float = 0.5, seed: int = 0, images: int = 40,
     kind: str = "cifar_backgrounds", title: str | None = None, certified: bool = True, voted: bool = True,
     masks: int = 0, draws: int = DRAWS, training: Mapping[str, object] | None = None,
+    alpha: float = 0.05, data: Mapping[str, object] | None = None, seen: Sequence[float] = (),
 ) -> Path:  # fmt: skip
     """One cell of a sweep, as the sweep's collector writes it."""
     rng = np.random.default_rng([seed, k, int(100 * sigma), *method.encode()])
     path = sweep / f"{method}-k{k}-s{sigma:g}-seed{seed}"
     path.mkdir(parents=True)
     scenes = f"CIFAR-10 on scene backgrounds, k = {k}" if k > 32 else "CIFAR-10"
-    recipe = {"method": method, "sigma": sigma, "seed": seed, "data": {"kind": kind, "size": k}}
+    recipe = {"method": method, "sigma": sigma, "seed": seed, "data": {"kind": kind, "size": k, **(data or {})}}
     (path / "recipe.yaml").write_text(yaml.safe_dump(recipe | dict(training or {})))
     about = {"title": title or scenes, "class_names": CLASSES, "shape": [3, k, k]}
     (path / "benchmark.json").write_text(json.dumps(about))
@@ -63,8 +66,9 @@ def build_cell(
     if certified:
         folder = path / "certify" / "test"
         folder.mkdir(parents=True)
-        (folder / "settings.json").write_text(Manifest(Layout(images, every=50), {}, "0" * 16).to_json())
-        records = [vote(rng, 50 * number, method=method, k=k, sigma=sigma, draws=draws) for number in range(images)]
+        (folder / "settings.json").write_text(Manifest(Layout(images, every=50), {}, "0" * 16, tuple(seen)).to_json())
+        how = {"method": method, "k": k, "sigma": sigma, "draws": draws, "alpha": alpha}
+        records = [vote(rng, 50 * number, **how) for number in range(images)]
         text = "".join(record.to_json() + "\n" for record in records)
         (folder / "records.jsonl.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
     if voted:

@@ -210,3 +210,36 @@ def test_a_view_names_the_methods_of_the_paper_that_it_lacks(tmp_path):
         build_cell(tmp_path / "fast", method=method, k=64)
     write_results(tmp_path, tmp_path)
     assert "not run here yet" not in (tmp_path / "index.html").read_text(encoding="utf-8")
+
+
+def test_a_vote_of_other_weights_is_refused(tmp_path):
+    path = build_cell(tmp_path / "fast")
+    vote = json.loads((path / "vote.json").read_text())
+    (path / "vote.json").write_text(json.dumps(vote | {"model": "1" * 16}))
+    with pytest.raises(ReportError, match=r"vote\.json is a vote of other weights .*; vote with these .* and pack"):
+        load_cells(tmp_path)
+
+
+def test_seeds_with_other_images_are_not_averaged(tmp_path):
+    """As where one seed was certified on more images later."""
+    build_cell(tmp_path / "fast", images=5)
+    build_cell(tmp_path / "fast", images=60, seed=1)
+    sentence = r"seed0 and .*seed1 are seeds of one row but .* 5 and 60 of them; certify the missing ones, .* pack both"
+    with pytest.raises(ReportError, match=sentence):
+        make_entries(load_cells(tmp_path))
+
+
+def test_seeds_of_another_test_set_are_not_averaged(tmp_path):
+    build_cell(tmp_path / "fast", seen=(10_000, 0.5, 0.25))
+    build_cell(tmp_path / "fast", seed=1, seen=(10_000, 0.5, 0.75))
+    with pytest.raises(ReportError, match="certified on different test images, 40 and 40 of them"):
+        make_entries(load_cells(tmp_path))
+
+
+def test_votes_on_other_numbers_of_images_are_not_averaged(tmp_path):
+    build_cell(tmp_path / "fast", certified=False)
+    path = build_cell(tmp_path / "fast", seed=1, certified=False)
+    vote = json.loads((path / "vote.json").read_text())
+    (path / "vote.json").write_text(json.dumps(vote | {"images": 9_000}))
+    with pytest.raises(ReportError, match=r"voted on 10000 and 9000 test images; vote on the whole test set of both"):
+        make_entries(load_cells(tmp_path))

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -81,8 +82,10 @@ class Cell:
 
     @property
     def inputs(self) -> str:
-        """What the images are, as recorded, and what they are not."""
-        return f"{self.title} (not BG-20k)" if self.kind == "cifar_backgrounds" and self.k > 32 else self.title
+        """What the images are, as recorded, and what they are not; with their seed where that is not 0."""
+        other = " (not BG-20k)" if self.kind == "cifar_backgrounds" and self.k > 32 else ""
+        seed = self.resolved["data"].get("seed", 0)
+        return self.title + other + (f", data.seed {seed}" if seed else "")
 
     @property
     def masks(self) -> Path | None:
@@ -120,6 +123,7 @@ def _load_cell(path: Path) -> Cell:
     if MAIN not in names and any(path.glob(f"{CERTIFY}/{MAIN}/*.jsonl")):
         raise ReportError(f"{path} is a run that is not packed; make results of it with ars pack")
     try:
+        runs = {name: _load_certification(path, name) for name in names}
         return Cell(
             path=path,
             sweep="+".join([path.parent.name, *labels]),
@@ -131,8 +135,8 @@ def _load_cell(path: Path) -> Cell:
             kind=str(recipe["data"]["kind"]),
             title=str(benchmark["title"]),
             k=int(benchmark["shape"][-1]),
-            runs={name: _load_certification(path, name) for name in names},
-            vote=None if vote is None else Tally.of(vote),
+            runs=runs,
+            vote=None if vote is None else _load_vote(path, Tally.of(vote), runs),
             seconds={str(name): float(value) for name, value in timing.items() if value is not None},
             environment={str(name): str(value) for name, value in environment.items()},
             certified_with=_optional(path / CERTIFY / MAIN / ENVIRONMENT) or {},
@@ -148,6 +152,17 @@ def _load_certification(path: Path, name: str) -> Run:
     if run.settings.norm != "linf":
         raise ReportError(f"{path} was certified for {run.settings.norm}, the tables are for linf; use ars report")
     return run
+
+
+def _load_vote(path: Path, vote: Tally, runs: Mapping[str, Run]) -> Tally:
+    """The vote, if it is one of the weights that were certified."""
+    for name, run in runs.items():
+        if run.model != vote.model:
+            raise ReportError(
+                f"{path / VOTE} is a vote of other weights (model {vote.model}) than those of its records in "
+                f"{CERTIFY}/{name} (model {run.model}); vote with these (ars vote RUN) and pack the cell again"
+            )
+    return vote
 
 
 def _optional(path: Path) -> dict[str, Any] | None:

@@ -63,7 +63,7 @@ def _across_sizes(views: tuple[View, ...]) -> Iterator[Drawn]:
 
 
 def _origin(view: View) -> str:
-    return f"recipe {view.first.recipe_name}" + (", not BG-20k" if view.first.inputs != view.first.title else "")
+    return f"recipe {view.first.recipe_name}" + (", not BG-20k" if "not BG-20k" in view.first.inputs else "")
 
 
 def _level(view: View) -> tuple[str, str, float]:

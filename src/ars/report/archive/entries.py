@@ -11,6 +11,7 @@ from ars.certification.run_folder import MAIN
 from ars.report.archive.cells import Cell
 from ars.report.errors import ReportError
 from ars.report.groups import Group, make_group, make_sections, method_name, method_rank
+from ars.report.inputs import Inputs
 from ars.report.measures import Outcomes, Spread
 from ars.report.table import Block, certified_at, make_row, make_table
 from ars.report.training import same_training
@@ -85,9 +86,28 @@ class Entry:
 
     @property
     def images(self) -> int | None:
-        """How many images were certified; the least where the seeds differ."""
+        """How many images were certified, the same for every seed."""
         group = self.group()
-        return None if group is None else min(len(run.records) for run in group.runs)
+        return None if group is None else len(group.runs[0].records)
+
+    @property
+    def alpha(self) -> str | None:
+        """The failure probability of its certificates."""
+        group = self.group()
+        return None if group is None else f"{group.settings.alpha:g}"
+
+    def same_images(self, other: "Entry", *, certified: bool = True) -> bool:
+        """Whether both answered for the same images; of the whole test set where certified is not asked for."""
+        mine, theirs = self.group(), other.group()
+        if certified and mine and theirs:
+            return mine.runs[0].same_images(theirs.runs[0])
+        return self.inputs.same(other.inputs)
+
+    @property
+    def inputs(self) -> Inputs:
+        """What decides its test inputs."""
+        group = self.group()
+        return group.runs[0].inputs if group else Inputs(self.first.resolved["data"])
 
     @property
     def draws(self) -> str | None:
@@ -178,7 +198,24 @@ def make_entries(cells: Iterable[Cell]) -> list[Entry]:
                 f"{one.name} and {other.name} are called seeds of one recipe, {one.recipe_name}, but were trained "
                 "differently; give their sweep files different recipe_names and pack them again"
             )
+        _check_images(one, other)
     return entries
+
+
+def _check_images(one: Cell, other: Cell) -> None:
+    """Refuse seeds that answered for different images: their mean would be of none of the two sets."""
+    certified = [cell.runs[MAIN] for cell in (one, other) if MAIN in cell.runs]
+    if len(certified) == 2 and not certified[0].same_images(certified[1]):
+        first, second = (len(run.records) for run in certified)
+        raise ReportError(
+            f"{one.name} and {other.name} are seeds of one row but were certified on different test images, "
+            f"{first} and {second} of them; certify the missing ones, on the same data, and pack both again"
+        )
+    if one.vote and other.vote and one.vote.images != other.vote.images:
+        raise ReportError(
+            f"{one.name} and {other.name} are seeds of one row but voted on {one.vote.images} and {other.vote.images} "
+            "test images; vote on the whole test set of both (ars vote RUN) and pack them again"
+        )
 
 
 def make_views(entries: Sequence[Entry]) -> list[View]:
