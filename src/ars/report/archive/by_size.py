@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ars.report.archive.cells import Cell
+from ars.report.archive.comparable import alphas, other_images, several_alphas
 from ars.report.archive.differences import draws_by_size, epochs_by_size
 from ars.report.archive.entries import Entry
 from ars.report.curves import LINES
@@ -116,9 +117,11 @@ def _draw_trend(panel: "Axes", trend: Trend, aside: float) -> None:
 
 
 def _unlike(entries: Sequence[Entry], letters: int) -> list[str]:
-    """What differs between the sizes besides k, as lines."""
+    """What differs between the sizes besides k, and between the methods, as lines."""
     draws, epochs = draws_by_size(entries), epochs_by_size(entries)
     told = [f"draws an image: {draws}"] if draws else []
+    told += [f"α: {alphas(entries)}"] if several_alphas(entries) else []
+    told += other_images(entries)
     told += [f"epochs of training, those on smaller images first: {epochs}"] if epochs else []
     return [line for text in told for line in textwrap.wrap(text, letters)]
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from ars.certification.bounds import Bound
+from ars.report.archive.comparable import marked
 from ars.report.archive.entries import Entry
 from ars.report.archive.notes import RADII, how_much, notes, suffix_of, title_of
 from ars.report.archive.settings import images_text
@@ -26,7 +27,7 @@ def quoted_points(entries: Sequence[Entry], bound: Bound) -> Sheet:
         for entry in found or [None]:
             ours = entry.certified(bound, point.radius) if entry else Spread(())
             setting = (names[kind], f"{point.sigma:g}", published_name(point.method), f"{point.radius:g}")
-            values = (Printed(point.accuracy), percent(ours), difference(ours, point.accuracy), images_text(entry))
+            values = (Printed(point.accuracy), percent(ours), difference(ours, point.accuracy), *_how(entry))
             lines.append(Line((*setting, *values), entry))
     columns = (
         Column("benchmark", "benchmark", number=False),
@@ -37,6 +38,7 @@ def quoted_points(entries: Sequence[Entry], bound: Bound) -> Sheet:
         Column("ours", "ours"),
         Column("ours − paper", "difference"),
         Column("images", "images", number=False),
+        Column("α", "alpha", number=False),
     )
     shown = [line.entry for line in lines if line.entry]
     about = "Radii are in units of the pixel range, as the paper quotes them."
@@ -44,9 +46,13 @@ def quoted_points(entries: Sequence[Entry], bound: Bound) -> Sheet:
     name, told = f"quoted-radii{suffix_of(bound)}", notes(shown, bound, about)
     if bound == "classes":
         measured = tuple(line for line in lines if line.entry)
-        return Sheet(name, title, columns, measured, told).without("paper", "difference")
+        return marked(Sheet(name, title, columns, measured, told).without("paper", "difference"))
     run = len({line.values[:4] for line in lines if line.entry})
-    return Sheet(name, title, columns, tuple(lines), told, lead=how_much(run, len(quoted), "points"))
+    return marked(Sheet(name, title, columns, tuple(lines), told, lead=how_much(run, len(quoted), "points")))
+
+
+def _how(entry: Entry | None) -> tuple[Value, Value]:
+    return images_text(entry), entry.alpha if entry else None
 
 
 def all_measures(entries: Sequence[Entry], bound: Bound) -> Sheet:
@@ -62,6 +68,7 @@ def all_measures(entries: Sequence[Entry], bound: Bound) -> Sheet:
         Column("abstained", "abstained"),
         Column("images", "images", number=False),
         Column("draws", "draws", number=False),
+        Column("α", "alpha", number=False),
         Column("vote on the whole test set", "vote"),
         Column("its standard error (the largest of the seeds)", "vote_standard_error", number=False),
         Column("seconds an image", "seconds_per_image"),
@@ -69,7 +76,7 @@ def all_measures(entries: Sequence[Entry], bound: Bound) -> Sheet:
     )
     lines = tuple(Line(_measures(entry, bound), entry) for entry in entries)
     title = f"Every measure{title_of(bound)}"
-    return Sheet(f"measures{suffix_of(bound)}", title, columns, lines, notes(entries, bound, RADII))
+    return marked(Sheet(f"measures{suffix_of(bound)}", title, columns, lines, notes(entries, bound, RADII)))
 
 
 def _measures(entry: Entry, bound: Bound) -> tuple[Value, ...]:
@@ -85,6 +92,7 @@ def _measures(entry: Entry, bound: Bound) -> tuple[Value, ...]:
         percent(entry.abstentions(bound)),
         images_text(entry),
         entry.draws,
+        entry.alpha,
         percent(entry.votes),
         None if entry.vote_error is None else f"{100 * entry.vote_error:.2f}",
         scaled(entry.draw_seconds(), decimals=2),

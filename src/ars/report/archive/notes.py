@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from ars.certification.bounds import Bound
+from ars.report.archive.comparable import MARK, other_images
 from ars.report.archive.entries import Entry
 
 ACCURACIES = "Accuracies in percent, mean (standard deviation over the seeds)."
@@ -47,8 +48,10 @@ def how_much(run: int, settings: int, what: str) -> str:
     )
 
 
-def notes(entries: Iterable[Entry], bound: Bound, *more: str, abstentions: str = ABSTENTIONS) -> tuple[str, ...]:
-    """The notes of a sheet with these entries."""
+def notes(
+    entries: Iterable[Entry], bound: Bound, *more: str, abstentions: str = ABSTENTIONS, certified: bool = True
+) -> tuple[str, ...]:
+    """The notes of a sheet with these entries, whose numbers are of certified images or of the whole test set."""
     shown = list(entries)
     kinds = {entry.first.kind for entry in shown}
     return (
@@ -57,5 +60,6 @@ def notes(entries: Iterable[Entry], bound: Bound, *more: str, abstentions: str =
         f"{ACCURACIES} {abstentions}",
         *more,
         *([BACKGROUNDS] if "cifar_backgrounds" in kinds else []),
+        *(f"{MARK} {sentence}" for sentence in other_images(shown, certified=certified)),
         *([PARTIAL] if any(entry.missing for entry in shown) else []),
     )

@@ -15,6 +15,7 @@ from ars.certification.schedule import radius_name
 from ars.report.archive import charts
 from ars.report.archive.by_size import Trend, make_trends, vote_trends
 from ars.report.archive.cells import Cell
+from ars.report.archive.comparable import alphas, other_images, several_alphas
 from ars.report.archive.differences import draws_by_size, epochs_by_size
 from ars.report.archive.drawing import at_one_sigma
 from ars.report.archive.entries import Entry, View
@@ -50,6 +51,12 @@ class Level:
     """Draws an image by k, where they differ."""
     epochs: str
     """Epochs of training by k, where they differ."""
+    alphas: str
+    """Whose alpha is which, where they differ."""
+    images: list[str]
+    """Who answered for other images than the rest."""
+    inputs: list[str]
+    """Who voted on other images than the rest."""
 
 
 def make_results_page(views: Sequence[View], sheets: Sequence[Sheet], figures: Sequence[str]) -> str:
@@ -61,6 +68,7 @@ def make_results_page(views: Sequence[View], sheets: Sequence[Sheet], figures: S
         chart=charts.curve_chart,
         trend_chart=charts.trend_chart,
         how=how,
+        other_images=other_images,
         anchor=anchor,
         lacking=lacking,
         masks=_masks,
@@ -104,20 +112,22 @@ def opening(views: Sequence[View]) -> dict[str, str]:
     return {"benchmark": cell.kind, "recipe": cell.recipe_name, "k": str(cell.k), "sigma": f"{cell.sigma:g}"}
 
 
-def headers(block: Block, *, paper: bool) -> list[str]:
-    """The column names of a view's table, with the paper's numbers or without."""
+def headers(view: View, block: Block, *, paper: bool) -> list[str]:
+    """The column names of a view's table, with the paper's numbers or without; alpha where the methods differ in it."""
+    alpha = ["α"] if several_alphas(view.entries) else []
     certified = [f"≥ {radius_name(radius)}/255" for radius in block.radii]
     costs = ["vote, all test images", "s / image", "training min"]
-    return ["standard", *(["paper"] if paper else []), *certified, "average radius (/255)", "abstained", *costs]
+    return ["standard", *(["paper"] if paper else []), *certified, "average radius (/255)", "abstained", *alpha, *costs]
 
 
-def cells(entry: Entry, block: Block, *, paper: bool) -> list[str]:
+def cells(view: View, entry: Entry, block: Block, *, paper: bool) -> list[str]:
     """The texts of an entry's row; a dash for what is not there."""
     certified = [percent(entry.certified(block.bound, radius / 255)) for radius in (0.0, *block.radii)]
     average = radius_255(entry.average_radius(block.bound))
     abstained = percent(entry.abstentions(block.bound))
     costs = (scaled(entry.draw_seconds(), decimals=2), scaled(entry.train_minutes))
-    values = (*certified, average, abstained, percent(entry.votes), *costs)
+    alpha = [entry.alpha] if several_alphas(view.entries) else []
+    values = (*certified, average, abstained, *alpha, percent(entry.votes), *costs)
     standard, *others = (DASH if value is None else str(value) for value in values)
     published = [published_text(entry.first.kind, setting_of(entry)) or DASH] if paper else []
     return [standard, *published, *others]
@@ -162,7 +172,10 @@ def _levels(views: Sequence[View]) -> list[Level]:
         entries = [entry for view in group for entry in view.entries]
         trends, votes = make_trends(entries), vote_trends(entries)
         if len(group) > 1 and any(trend.ours for trend in trends):
-            levels.append(Level(group[0].first, trends, votes, draws_by_size(entries), epochs_by_size(entries)))
+            several = alphas(entries) if several_alphas(entries) else ""
+            unlike = other_images(entries), other_images(entries, certified=False)
+            draws, epochs = draws_by_size(entries), epochs_by_size(entries)
+            levels.append(Level(group[0].first, trends, votes, draws, epochs, several, *unlike))
     return levels
 
 

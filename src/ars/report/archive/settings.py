@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from ars.report.archive.comparable import whose
 from ars.report.archive.entries import Entry
 from ars.report.archive.sheet import Column, Printed
 from ars.report.groups import method_name, method_rank
@@ -69,13 +70,13 @@ def images_text(entry: Entry | None) -> str | None:
 
 
 def how_certified(entries: Sequence[Entry]) -> list[str]:
-    """With how many seeds, images and draws, and at which alpha; every value where the entries differ."""
-    certified = [(entry, group.settings) for entry in entries if (group := entry.group())]
-    counted = {
-        "Seeds": (entry.seeds for entry, _ in certified),
-        "certified images": (images_text(entry) for entry, _ in certified),
-        "draws an image": (entry.draws for entry, _ in certified),
-        "α": (f"{settings.alpha:g}" for _, settings in certified),
+    """With how many seeds, images and draws, and at which alpha; where the entries differ, whose is which."""
+    certified = [entry for entry in entries if entry.images]
+    counted: dict[str, list[str | None]] = {
+        "Seeds": [entry.seeds for entry in certified],
+        "certified images": [images_text(entry) for entry in certified],
+        "draws an image": [entry.draws for entry in certified],
+        "α": [entry.alpha for entry in certified],
     }
-    told = {name: dict.fromkeys(map(str, values)) for name, values in counted.items()}
-    return [f"{name}: {' or '.join(values)}" for name, values in told.items() if values]
+    told = {name: whose(zip(certified, map(str, values), strict=True)) for name, values in counted.items()}
+    return [f"{name}: {text}" for name, text in told.items() if text]

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from ars.certification.bounds import Bound
+from ars.report.archive.comparable import marked
 from ars.report.archive.entries import Entry
 from ars.report.archive.notes import CONTRADICTION, FRACTIONS, how_much, notes, suffix_of, title_of
 from ars.report.archive.settings import (
@@ -53,17 +54,18 @@ def _against_paper(
         Column("ours − paper", "difference"),
         Column("images", "images", number=False),
         Column("draws", "draws", number=False),
+        Column("α", "alpha", number=False),
         Column("vote on the whole test set", "vote"),
     )
     more = ["The difference is to the main table where it has the setting, else to the appendix."] if published else []
-    marked = any(str(value).endswith("†") for line in lines for value in line.values)
-    more += [CONTRADICTION] if published and marked else []
+    contradicted = any(str(value).endswith("†") for line in lines for value in line.values)
+    more += [CONTRADICTION] if published and contradicted else []
     more += [FRACTIONS] if kind == "imagenet" else []
     shown = [line.entry for line in lines if line.entry]
     lead = how_much(len(run), len(settings), "settings") if published else ""
     told = notes(shown, bound, *more)
     sheet = Sheet(name + suffix_of(bound), title, (*COLUMNS, *columns), tuple(lines), told, lead=lead)
-    return sheet if published else sheet.without("paper_main", "paper_appendix", "difference")
+    return marked(sheet if published else sheet.without("paper_main", "paper_appendix", "difference"))
 
 
 def _line(kind: str, setting: Setting, entry: Entry | None, bound: Bound) -> Line:
@@ -77,6 +79,7 @@ def _line(kind: str, setting: Setting, entry: Entry | None, bound: Bound) -> Lin
         difference(ours, paper.mean if paper else None),
         images_text(entry),
         entry.draws if entry else None,
+        entry.alpha if entry else None,
         percent(entry.votes) if entry else None,
     )
     return Line((*texts(setting), *values), entry)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from ars.certification.run_folder import MAIN
+from ars.report.archive.comparable import marked
 from ars.report.archive.entries import Entry
 from ars.report.archive.notes import NOTHING_ABSTAINS, notes
 from ars.report.archive.settings import (
@@ -16,8 +17,10 @@ from ars.report.archive.settings import (
     texts,
 )
 from ars.report.archive.sheet import Column, Line, Printed, Sheet, difference, percent
+from ars.report.inputs import alike
 from ars.report.measures import Spread
 from ars.report.published import published_name, published_subsets, recipe_method
+from ars.report.results import Run, Settings
 
 UNCERTIFIED = "uncertified"
 
@@ -34,7 +37,7 @@ def plain_votes(entries: Sequence[Entry], kind: str) -> Sheet:
                 published_value(kind, setting, UNCERTIFIED),
                 percent(Spread(tuple(vote.accuracy for vote in votes))),
                 f"{100 * entry.vote_error:.2f}" if entry and entry.vote_error is not None else None,
-                min(vote.images for vote in votes) if votes else None,
+                votes[0].images if votes else None,
                 min(vote.draws for vote in votes) if votes else None,
             )
             lines.append(Line((*texts(setting), *values), entry))
@@ -50,9 +53,9 @@ def plain_votes(entries: Sequence[Entry], kind: str) -> Sheet:
         f"Accuracy of the plain vote on the whole test set, without certification: {benchmark_of(entries, kind)}",
         (*COLUMNS, *columns),
         tuple(lines),
-        notes([line.entry for line in lines if line.entry], "cohen", abstentions=NOTHING_ABSTAINS),
+        notes([line.entry for line in lines if line.entry], "cohen", abstentions=NOTHING_ABSTAINS, certified=False),
     )
-    return sheet if published else sheet.without("paper")
+    return marked(sheet if published else sheet.without("paper"), certified=False)
 
 
 def subset_sizes(entries: Sequence[Entry]) -> Sheet:
@@ -61,12 +64,13 @@ def subset_sizes(entries: Sequence[Entry]) -> Sheet:
     for row in published_subsets():
         setting = (f"{row.sigma:g}", row.images, published_name(row.method), Printed(row.accuracy, row.std))
         found = entries_of(entries, "cifar_backgrounds", (32, row.sigma, recipe_method(row.method)))
-        named = [(entry, _certification_of(entry, row.images)) for entry in found if entry]
-        ours: list[tuple[Entry | None, Spread]] = [
-            (entry, entry.certified("cohen", 0.0, name)) for entry, name in named if name
-        ]
-        for entry, spread in ours or [(None, Spread(()))]:
-            lines.append(Line((*setting, percent(spread), difference(spread, row.accuracy)), entry))
+        ours = [(entry, *named) for entry in found if entry and (named := _certification_of(entry, row.images))]
+        for entry, name, how in ours:
+            spread = entry.certified("cohen", 0.0, name)
+            values = (percent(spread), difference(spread, row.accuracy), f"{how.alpha:g}", how.subset)
+            lines.append(Line((*setting, *values), entry))
+        if not ours:
+            lines.append(Line((*setting, None, None, None, None), None))
     columns = (
         Column("σ", "sigma", number=False),
         Column("test images", "images", number=False),
@@ -74,17 +78,20 @@ def subset_sizes(entries: Sequence[Entry]) -> Sheet:
         Column("paper", "paper"),
         Column("ours", "ours"),
         Column("ours − paper", "difference"),
+        Column("α", "alpha", number=False),
+        Column("which images", "subset", number=False),
     )
     about = "The paper's 200 images are every 50th of the test set; a row of ours has as many certified images."
     shown = [line.entry for line in lines if line.entry]
     title = "Standard accuracy at k = 32 by the number of test images"
-    return Sheet("k32-subset-sizes", title, columns, tuple(lines), notes(shown, "cohen", about))
+    return Sheet("k32-subset-sizes", title, columns, tuple(lines), notes(shown, "cohen", about, certified=False))
 
 
-def _certification_of(entry: Entry, images: int) -> str | None:
-    """The certification whose every seed has so many images, the main one first."""
+def _certification_of(entry: Entry, images: int) -> tuple[str, Settings] | None:
+    """The certification whose every seed has so many images, the same for all, and how; the main one first."""
     names = [MAIN, *sorted({name for cell in entry.cells for name in cell.runs} - {MAIN})]
-    groups = ((name, entry.group(name)) for name in names)
-    return next(
-        (name for name, group in groups if group and all(len(run.records) == images for run in group.runs)), None
-    )
+    for name in names:
+        group = entry.group(name)
+        if group and len(group.runs[0].records) == images and len(alike(group.runs, Run.same_images)) == 1:
+            return name, group.settings
+    return None
