@@ -110,9 +110,7 @@ def test_a_run_that_was_packed_without_its_weights_says_so(trained, tmp_path):
     (packed / "certify" / "test" / "records.jsonl.gz").touch()
     load_run(packed, CPU)
     (packed / "model.safetensors").unlink()
-    with pytest.raises(
-        RecipeError, match=r"packed without its weights; train it again \(ars train .*\.yaml --out"
-    ):
+    with pytest.raises(RecipeError, match=r"packed without its weights; train it again \(ars train .*\.yaml --out"):
         load_run(packed, CPU)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from ars.certification.shards import SAME_BRIGHTNESS
+from ars.certification.seen_images import Look, difference
 from ars.data.settings import PLACES
 
 Item = TypeVar("Item")
@@ -20,20 +20,14 @@ class Inputs:
     """What decides test inputs: the recipe's data, and what the manifest says of the images; nothing, if it is old."""
 
     data: Mapping[str, Any]
-    images: tuple[float, ...] = ()
+    images: Look = ()
 
     def same(self, other: "Inputs") -> bool:
         """Whether nothing tells the inputs apart; a key that only one recipe has came with a later version."""
         seen = bool(self.images and other.images)
         mine, theirs = ({"seed": 0, **it.data} for it in (self, other))
         keys = (mine.keys() & theirs.keys()) - NOT_OF_TEST - (SEEN if seen else set())
-        return all(mine[key] == theirs[key] for key in keys) and not (seen and _unlike(self.images, other.images))
-
-
-def _unlike(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
-    """Whether the numbers of test images, or the brightness of some, differ by more than decoders do."""
-    pairs = zip(one[1:], other[1:], strict=False)
-    return one[0] != other[0] or len(one) != len(other) or any(abs(a - b) > SAME_BRIGHTNESS for a, b in pairs)
+        return all(mine[key] == theirs[key] for key in keys) and difference(self.images, other.images) is None
 
 
 def alike(items: Iterable[Item], same: Callable[[Item, Item], bool]) -> list[list[Item]]:
