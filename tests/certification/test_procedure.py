@@ -96,13 +96,15 @@ def test_one_step_is_cohen_et_al():
             counts += np.bincount(labels.numpy(), minlength=3)
         return counts
 
-    top = int(sample("select", 50).argmax())
+    selected = sample("select", 50)
+    top = int(selected.argmax())
     counts = sample("estimate", n)
     lower = beta.ppf(alpha, counts[top], n - counts[top] + 1)
     answer = certify(
         SmoothedClassifier(compose(Gaussian(sigma)), last, g), x, norm="l2", n_select=50, n_estimate=n, alpha=alpha,
         seed=seed, indices=[index],
     )  # fmt: skip
+    assert answer.select_counts == tuple(selected)
     assert answer.counts == tuple(counts)
     assert answer.label == top
     assert answer.p_lower == pytest.approx(lower, rel=1e-8)
@@ -260,6 +262,13 @@ def test_a_prediction_is_the_exact_binomial_test_of_the_two_leading_classes(cohe
         expected = exact_two_sided(leader, leader + runner_up)
         assert answer.p_value == pytest.approx(expected, rel=1e-9)
         assert answer.label == (answer.counts.index(leader) if expected <= 0.05 else None)
+
+
+def test_votes_for_a_third_class_do_not_tell_the_two_leading_ones_apart(cohen, monkeypatch):
+    monkeypatch.setattr("ars.certification.procedure.local_votes", lambda *_, **__: np.array([[60, 35, 55]]))
+    answer = predict(cohen(), torch.rand(1, 2, 2), n=150, alpha=0.05, seed=0)
+    assert answer.p_value == pytest.approx(exact_two_sided(60, 115), rel=1e-9)
+    assert answer.label is None
 
 
 def test_a_tie_is_an_abstention(cohen, monkeypatch):

@@ -180,6 +180,14 @@ def test_a_negative_seed_or_index_is_refused_before_drawing(cohen, seed, index):
     assert not model.classifier.calls
 
 
+@pytest.mark.parametrize(("seed", "index"), [(2**32, 0), (0, 2**32)])
+def test_a_seed_or_index_that_could_share_its_noise_with_another_is_refused(cohen, seed, index):
+    model = cohen()
+    with pytest.raises(ValueError, match="must be below 2\\^32"):
+        count_votes(model, torch.rand(1, 1, 2, 2), [index], n=100, stage="estimate", seed=seed)
+    assert not model.classifier.calls
+
+
 @pytest.mark.parametrize("n", [0, -5])
 def test_no_draws_at_all_are_refused(cohen, n):
     with pytest.raises(ValueError, match="n must be at least 1"):
@@ -268,10 +276,13 @@ def test_a_mask_of_an_images_own_model_is_in_eval_mode_too(images):
 
 
 def test_models_that_share_nothing_are_counted_one_by_one(images):
-    models = [SmoothedClassifier(compose(Gaussian(0.5)), last, nn.Sequential(nn.Flatten())) for _ in range(3)]
+    torch.manual_seed(0)
+    networks = [nn.Sequential(nn.Flatten(), nn.Linear(3 * 36, 4)) for _ in range(3)]
+    models = [SmoothedClassifier(compose(Gaussian(0.5)), last, network) for network in networks]
     how = {"n": 100, "stage": "estimate", "seed": 0}
     alone = np.concatenate([count_votes(models[i], images[i : i + 1], [i], **how) for i in range(3)])
     assert (local_votes(models, images, [0, 1, 2], **how) == alone).all()
+    assert (count_votes(models[0], images, [0, 1, 2], **how) != alone).any()
 
 
 @pytest.mark.parametrize("purpose", [0, 1, 2])
