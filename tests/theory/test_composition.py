@@ -6,7 +6,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from mpmath import mpf
 
-from ars.theory import Gaussian, compose, noise_of_share, split_noise, total_noise
+from ars.theory import Gaussian, compose, noise_of_share, repeat, split_noise, total_noise
 
 sigmas = st.floats(min_value=1e-6, max_value=1e6)
 TIGHT = mpf("1e-14")
@@ -30,6 +30,14 @@ def test_composed_privacy_loss_is_rounded_up(losses):
     composed = compose(*map(Gaussian, losses)).mu
     assert composed >= exact
     assert composed <= exact * (1 + TIGHT) + mpf(1e-320)
+
+
+@given(st.floats(min_value=0, max_value=1e6), st.integers(min_value=1, max_value=10**6))
+@example(0.1, 3)
+def test_the_privacy_loss_of_repeats_is_rounded_up(mu, count):
+    exact = mpf(mu) * mpmath.sqrt(count)
+    repeated = repeat(Gaussian(mu), count).mu
+    assert exact <= repeated <= exact * (1 + TIGHT) + mpf(1e-320)
 
 
 @given(st.lists(sigmas, min_size=1, max_size=6), st.floats(min_value=1e-3, max_value=10))

@@ -1,7 +1,9 @@
 import math
 
+import mpmath
 import numpy as np
 import pytest
+from mpmath import mpf
 from scipy.integrate import quad
 from scipy.stats import gennorm
 
@@ -39,6 +41,19 @@ def test_the_trade_off_function_is_that_of_thresholds_rounded_down(beta, level):
     exact = gennorm.cdf(gennorm.isf(level, beta) - 0.4, beta)
     assert GeneralisedNormal(0.4, beta)(level) == pytest.approx(exact, rel=1e-9)
     assert GeneralisedNormal(0.4, beta)(level) <= exact * (1 + 1e-13)
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.4, 2.0])
+@pytest.mark.parametrize("level", [1e-5, 0.1, 0.3, 0.7])
+@pytest.mark.parametrize("beta", [1.2, 2.25, 5.0])
+def test_the_trade_off_function_is_below_the_exact_one(beta, level, shift):
+    def survival(x):
+        tail = mpmath.gammainc(1 / mpf(beta), abs(x) ** mpf(beta), regularized=True) / 2
+        return tail if x >= 0 else 1 - tail
+
+    quantile = mpmath.findroot(lambda x: survival(x) - mpf(level), mpf(gennorm.isf(level, beta)))
+    exact = survival(mpf(shift) - quantile)
+    assert exact * (1 - mpf("1e-10")) <= GeneralisedNormal(shift, beta)(level) < exact
 
 
 @pytest.mark.parametrize(("shift", "beta"), [(0.02, 2.25), (1.0, 2.25), (0.5, 1.0), (0.7, 1.3), (0.4, 5.0)])

@@ -1,13 +1,15 @@
 import itertools
 import math
 
+import mpmath
 import numpy as np
 import pytest
+from mpmath import mpf
 from scipy.special import ndtr, ndtri
 from scipy.stats import ncx2
 
 from ars.smoothing.gaussian import SCALE_ERROR
-from ars.theory import UnsupportedThreat, rs_radius_l2, sukenik_radius
+from ars.theory import UnsupportedThreat, chi_squared, rs_radius_l2, sukenik_radius
 from ars.theory import sukenik as theory
 from ars.theory.sukenik import _level, worst_level
 
@@ -69,6 +71,32 @@ def test_each_end_has_the_level_at_which_xi_is_one_half(dim, moved, log_ratio):
     other = math.exp(log_ratio)
     assert xi(moved, 1.0, other, dim, 1 - level) == pytest.approx(0.5, abs=1e-6)
     assert xi(moved, 1.0, other, dim, 1 - level * (1 - 1e-4)) < 0.5 < xi(moved, 1.0, other, dim, 1 - level * (1 + 1e-4))
+
+
+@pytest.mark.parametrize("dim", [192, 3072, 27_648])
+@pytest.mark.parametrize("p", P)
+def test_the_label_is_proved_to_hold_at_the_radius_itself_in_both_norms(dim, p):
+    radius = sukenik_radius(0.5, 0.01, dim, p)
+    assert worst_level(radius, 0.5, 0.01, dim) > 1 - p
+    assert worst_level(radius * (1 + 1e-7), 0.5, 0.01, dim) < 1 - p
+    for rate in (0.0, 0.01):
+        l2, linf = (mpf(sukenik_radius(0.5, rate, dim, p, norm=norm)) for norm in ("l2", "linf"))
+        assert l2 * (1 - mpf("1e-14")) < linf * mpmath.sqrt(dim) < l2
+
+
+@pytest.mark.parametrize("log_ratio", [-0.01, 0.01])
+def test_a_level_is_the_lower_bound_for_a_region_with_at_most_half_of_the_mass(log_ratio, monkeypatch):
+    seen = []
+
+    def tail_bounds(*at, upper):
+        seen.append(chi_squared.tail_bounds(*at, upper=upper))
+        return seen[-1]
+
+    monkeypatch.setattr(theory, "tail_bounds", tail_bounds)
+    level = _level(1.0, log_ratio, 3072)
+    *_, (_, half), (low, high) = seen
+    assert half <= 0.5
+    assert level == low < high
 
 
 def test_the_worst_level_is_that_of_the_worse_end(monkeypatch):

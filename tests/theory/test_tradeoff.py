@@ -45,6 +45,17 @@ def test_g_mu_is_rounded_down_and_close(mu, level, phi_inv):
     assert exact - value <= exact * mpf("1e-14") * (1 + (1 + argument) * spread)
 
 
+@pytest.mark.parametrize("shift", [0.0, 0.1, 0.7, 3.0])
+@pytest.mark.parametrize("level", [1e-9, 1e-3, 0.02, 0.1, 0.3, 0.45, 0.6, 0.99])
+def test_the_laplace_function_is_rounded_down_and_close(shift, level):
+    """Against F(F^-1(1 - a) - shift), F(x) = e^x / 2 below 0 and 1 - e^-x / 2 above."""
+    quantile = -mpmath.log(2 * mpf(level)) if level < 0.5 else mpmath.log(2 * (1 - mpf(level)))
+    moved = quantile - mpf(shift)
+    exact = mpmath.exp(moved) / 2 if moved < 0 else 1 - mpmath.exp(-moved) / 2
+    value = Laplace(shift)(level)
+    assert exact * (1 - mpf("2e-14")) <= value <= exact
+
+
 @given(levels, mus)
 def test_g_mu_is_a_trade_off_function(level, mu):
     value = Gaussian(mu)(level)

@@ -40,6 +40,15 @@ def test_laplace_noise_on_a_scalar(p):
     assert unicr_radius_linf(math.sqrt(2), 1.0, 1, p, 1 - p) < exact
 
 
+@pytest.mark.parametrize(("p_plus", "p_minus"), [(0.9, 0.1), (0.6, 0.2), (0.9, 0.7), (0.3, 0.2)])
+def test_on_a_scalar_the_differential_radius_of_laplace_noise_is_rounded_down(p_plus, p_minus):
+    """Psi(p) = min(p, 1 - p), so H(p) = -ln(2 (1 - p)) above 1/2 and ln(2 p) below."""
+    above, below = (math.log(2 * p) if p < 0.5 else -math.log(2 * (1 - p)) for p in (p_plus, p_minus))
+    exact = (above - below) / 2
+    assert differential_radius(1.0, 1, p_plus, p_minus) == pytest.approx(exact, rel=1e-8)
+    assert differential_radius(1.0, 1, p_plus, p_minus) < exact * (1 - 1e-12)
+
+
 @pytest.mark.parametrize("dim", [5, 40])
 def test_laplace_scores_are_a_random_walk(dim):
     """For beta = 1 the score sum is 2B - d, B binomial: Psi and its integral from the exact law."""
