@@ -99,6 +99,12 @@ def test_other_settings_are_refused_and_change_nothing(tmp_path, other, words):
     assert read_manifest(tmp_path) == manifest()
 
 
+def test_a_setting_that_only_the_records_have_is_refused(tmp_path):
+    begin(tmp_path, manifest(mode="curve"))
+    with pytest.raises(RecordError, match="records with mode=curve, asked for is None"):
+        begin(tmp_path, manifest())
+
+
 @pytest.mark.parametrize("content", ["", "[]", "{}", "null", '{"layout": 3}', '{"layout": {"examples": 0}}', "\xff"])
 def test_a_garbled_manifest_is_refused(tmp_path, content):
     (tmp_path / "settings.json").write_text(content)

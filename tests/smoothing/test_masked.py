@@ -7,7 +7,7 @@ from mpmath import mpf
 from torch import nn
 
 from ars.smoothing import Gaussian, MaskedGaussian, compose, minimum_variance
-from ars.smoothing.masked import LEAST_RMS, SCALE_ERROR
+from ars.smoothing.masked import LEAST_RMS, SCALE_ERROR, masks_checked_at_the_end
 from ars.theory import Ball, UnsupportedThreat
 
 
@@ -191,6 +191,16 @@ def test_one_nan_among_good_weights_is_found(images):
     weight[3, 0, 7, 7] = math.nan
     with pytest.raises(ValueError, match=r"must lie in \[0, 1\]"):
         MaskedGaussian(0.5, Given(weight)).release(images, [], generator())
+
+
+@pytest.mark.parametrize("bad", [1.001, -1e-6, math.nan])
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_masks_that_are_checked_at_the_end_are_all_checked(images, bad, place):
+    weights = [torch.rand(4, 1, 8, 8, generator=generator(1)) for _ in range(3)]
+    weights[place][3, 0, 7, 7] = bad
+    with pytest.raises(ValueError, match=r"must lie in \[0, 1\]"), masks_checked_at_the_end():
+        for weight in weights:
+            MaskedGaussian(0.5, Given(weight)).release(images, [], generator())
 
 
 def test_the_privacy_loss_is_that_of_the_unmasked_step_rounded_up(constant_mask):
