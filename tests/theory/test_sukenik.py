@@ -84,8 +84,8 @@ def test_the_label_is_proved_to_hold_at_the_radius_itself_in_both_norms(dim, p):
         assert l2 * (1 - mpf("1e-14")) < linf * mpmath.sqrt(dim) < l2
 
 
-@pytest.mark.parametrize("log_ratio", [-0.01, 0.01])
-def test_a_level_is_the_lower_bound_for_a_region_with_at_most_half_of_the_mass(log_ratio, monkeypatch):
+@pytest.mark.parametrize(("moved", "log_ratio"), [(0.3, -0.02), (3.0, -0.005), (0.1, 0.005), (0.5, 0.02)])
+def test_a_level_is_the_lower_bound_for_a_region_with_at_most_half_of_the_mass(moved, log_ratio, monkeypatch):
     seen = []
 
     def tail_bounds(*at, upper):
@@ -93,7 +93,7 @@ def test_a_level_is_the_lower_bound_for_a_region_with_at_most_half_of_the_mass(l
         return seen[-1]
 
     monkeypatch.setattr(theory, "tail_bounds", tail_bounds)
-    level = _level(1.0, log_ratio, 3072)
+    level = _level(moved, log_ratio, 192)
     *_, (_, half), (low, high) = seen
     assert half <= 0.5
     assert level == low < high
