@@ -145,10 +145,17 @@ def test_sukenik_draws_and_certifies_each_image_at_its_own_noise_level():
 
 
 def test_sukenik_is_trained_with_the_mean_noise_level_of_its_references():
-    references = torch.rand(60, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+    """Of each reference to its nearest others, and to six decimals, so that every machine has the same noise."""
+    generator = torch.Generator().manual_seed(0)
+    contrast = torch.rand(60, 1, 1, 1, generator=generator)
+    references = contrast * torch.rand(60, 3, 8, 8, generator=generator)
+    pixels = references.flatten(1).double()
+    distance = (pixels[:, None] - pixels).norm(dim=2).sort(dim=1).values[:, 1:21].mean(dim=1)
+    levels = 0.5 * torch.exp(0.01 * (distance - distance.mean()))
     model = sukenik(Brightness(), references, sigma=0.5)
-    [train_sigma] = model.mechanism.sigmas
-    assert train_sigma == pytest.approx(0.5, rel=1e-3)  # centred on the references' own mean distance
+    assert model.noise.centre == round(distance.mean().item(), 6)
+    assert model.mechanism.sigmas == (round(levels.mean().item(), 6),)
+    assert model.mechanism.sigmas != (0.5,)
 
 
 def test_the_papers_betas_are_those_of_its_cells():

@@ -94,6 +94,13 @@ def test_starts_around_a_half():
     assert mask.mean().item() == pytest.approx(0.5, abs=0.15)
 
 
+def test_weights_have_the_digits_of_float32_whatever_the_convolutions_ran_in():
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        weights = UNet(4).eval()(torch.rand(1, 3, 16, 16))
+    assert weights.dtype == torch.float32
+    assert (weights != weights.bfloat16()).any()
+
+
 def test_drops_whole_channels_in_training():
     dropouts = [module for module in UNet(4).modules() if isinstance(module, nn.modules.dropout._DropoutNd)]
     assert len(dropouts) == 14
