@@ -30,6 +30,8 @@ def test_a_drawn_curve_holds_a_value_up_to_its_radius_and_a_band_is_the_sample_d
     heights = band.get_paths()[0].vertices
     assert heights[heights[:, 0] == 0, 1].min() == pytest.approx(75 - 50 / 2**0.5)  # of 50 and 100
     assert heights[:, 1].max() == 100
+    low = np.isclose(heights[:, 1], 75 - 50 / 2**0.5)
+    assert heights[low, 0].max() <= 2.5  # the band falls where the line does: one image of a seed has that radius
 
 
 def test_curves_of_runs_that_only_abstain_are_drawn(make_run, make_record):

@@ -68,9 +68,10 @@ def test_radii_are_the_same_for_all_runs(make_run, make_record):
 
 
 def test_l2_radii_are_shown_as_they_are(make_run, make_record):
-    path = make_run("a", shards=[[make_record(0, 0, 0, 0.6, norm="l2")]])
+    path = make_run("a", shards=[[make_record(0, 0, 0, 0.6, norm="l2"), make_record(1, 0, 0, 0.2, norm="l2")]])
     (block, _) = make_table(make_sections(load_runs([path]))).blocks
     assert headers(block)[2:7] == ["≥ 0.0625", "≥ 0.125", "≥ 0.25", "≥ 0.5", "avg radius"]
+    assert cells(block.rows[0])[2:7] == ["100.0", "100.0", "50.0", "50.0", "0.40"]
 
 
 def test_abstaining_everywhere_leaves_no_radii(make_run, make_record):
@@ -79,13 +80,17 @@ def test_abstaining_everywhere_leaves_no_radii(make_run, make_record):
     assert cells(block.rows[0]) == ["Cohen et al.", "0.0", "0.00", "100.0", "1", "1", "0.5"]
 
 
-def test_the_note_gives_the_standard_error(table):
+def test_the_note_gives_the_largest_standard_error(table, make_run, make_record):
     assert "at most 25.0 points" in note(table.blocks[0])
+    right = make_run("right", method="adaptive", shards=[[make_record(index, 1, 1, 0.1) for index in range(4)]])
+    assert "at most 25.0 points" in note(make_table(make_sections(load_runs([right, make_run("half")]))).blocks[0])
 
 
 def test_other_images_are_owned_up_to(make_run, make_record):
     paths = [make_run("a"), make_run("b", seed=1, shards=[[make_record(0, 0, 0, 0.1)]])]
-    assert "did not all answer for the same images" in note(make_table(make_sections(load_runs(paths))).blocks[0])
+    block = make_table(make_sections(load_runs(paths))).blocks[0]
+    assert "did not all answer for the same images" in note(block)
+    assert cells(block.rows[0])[-2] == "1"  # the least number of images
 
 
 @pytest.fixture
