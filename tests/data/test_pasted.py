@@ -58,3 +58,9 @@ def test_every_batch_of_an_epoch_draws_places_of_its_own(white_on_black):
     assert first != second
     other, _ = (places(images) for images, _ in white_on_black.train_bytes(1, seed=0, batch_size=2 * COUNT))
     assert other != first
+
+
+def test_every_epoch_has_an_order_of_its_own(patterned):
+    [(_, first)], [(_, second)] = (patterned().train_bytes(epoch, seed=0, batch_size=COUNT) for epoch in (0, 1))
+    assert first.tolist() != second.tolist()
+    assert sorted(first.tolist()) == sorted(second.tolist()) == list(range(COUNT))
