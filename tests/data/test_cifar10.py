@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from ars.data.cifar10 import FOLDER, PICKLED, PUBLISHED, ROW, TEST, Layout, load_cifar10
+from ars.data.cifar10 import CLASSES, FOLDER, PICKLED, PUBLISHED, ROW, TEST, Layout, load_cifar10
 from ars.data.cifar10_pickled import rows_of_pickle
 from ars.data.errors import DataError
 
@@ -20,6 +20,10 @@ def test_images_and_labels_come_in_their_order(tmp_path, write_cifar):
     assert torch.equal(cifar.train[8, 1, 2], torch.from_numpy(row[1 + 1024 + 64 : 1 + 1024 + 96].copy()))
     same = load_cifar10(tmp_path / FOLDER, layout)
     assert torch.equal(same.test, cifar.test)
+
+
+def test_the_classes_are_in_the_order_of_batches_meta_txt():
+    assert " ".join(CLASSES) == "airplane automobile bird cat deer dog frog horse ship truck"
 
 
 def test_a_batch_of_the_wrong_length_is_refused(tmp_path, write_cifar):

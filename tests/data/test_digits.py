@@ -52,6 +52,24 @@ def test_the_three_parts_share_neither_digits_nor_pixels_of_photographs():
         assert not parts[1] & parts[2]
 
 
+@pytest.mark.parametrize("part", DIGITS)
+def test_the_crops_of_a_part_come_from_its_strips_of_both_photographs(part):
+    """Photographs whose channels tell where a pixel comes from: its column over 4, its row over 4, which of the two."""
+    benchmark = DigitsOnPhotographs(passes=1)
+    column, row, which = torch.arange(640)[None, None], torch.arange(427)[None, :, None], torch.arange(2)[:, None, None]
+    where = [part.expand(2, 427, 640) for part in (column // 4, row // 4, which)]
+    benchmark._photographs = torch.stack(where, dim=1).to(torch.uint8)
+    images = benchmark.references() if part == "train" else benchmark.examples(part, range(200))[0]
+    columns, rows, photographs = (255 * images[:, :, 12, 12]).round().int().unbind(1)  # the middle holds no digit
+    left, right = STRIPS[part]
+    assert columns.min() * 4 < left + 24
+    assert columns.min() * 4 >= left
+    assert right - 24 < columns.max() * 4 + 4 <= right
+    assert rows.min() < 10
+    assert rows.max() > 95
+    assert photographs.unique().tolist() == [0, 1]
+
+
 def test_each_input_shows_its_digit_once_along_the_border(benchmark):
     images, labels = benchmark.examples("test", range(100))
     first = DIGITS["test"][0]
