@@ -74,6 +74,16 @@ def test_l2_radii_are_shown_as_they_are(make_run, make_record):
     assert cells(block.rows[0])[2:7] == ["100.0", "100.0", "50.0", "50.0", "0.40"]
 
 
+def test_norms_noise_levels_and_bounds_are_not_compared(make_run, make_record):
+    paths = [
+        make_run("a"),
+        make_run("b", method="adaptive", shards=[[make_record(0, 0, 0, 0.6, norm="l2")]]),
+        make_run("c", method="unicr", sigma=0.25),
+        make_run("d", method="static_mask", shards=[[make_record(0, 0, 0, 0.1, bound="classes")]]),
+    ]
+    assert [len(section.groups) for section in make_sections(load_runs(paths))] == [1, 1, 1, 1]
+
+
 def test_abstaining_everywhere_leaves_no_radii(make_run, make_record):
     path = make_run("a", shards=[[make_record(0, 0, 0, 0.0)]])
     (block, _) = make_table(make_sections(load_runs([path]))).blocks
