@@ -68,6 +68,16 @@ def test_combinations_train_every_method(method, everything):
     assert {name for name, _ in model.named_parameters()} <= set(moved)
 
 
+def test_all_draws_of_an_image_answer_for_its_own_label():
+    """Against the answers to the batch, shown three times."""
+    model = make_model("cohen").eval()
+    images, labels = batch(0)
+    loss, accuracy = Objective(model, "float32", settings(draws=3))(images, labels, torch.Generator().manual_seed(0))
+    logits, answers = model(torch.cat([images] * 3), torch.Generator().manual_seed(0)), torch.cat([labels] * 3)
+    torch.testing.assert_close(loss, F.cross_entropy(logits, answers))
+    torch.testing.assert_close(accuracy, (logits.argmax(dim=1) == answers).float().mean())
+
+
 class NoWaiting(TorchDispatchMode):
     """Refuses what brings a number to the host."""
 
