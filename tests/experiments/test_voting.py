@@ -100,6 +100,8 @@ def test_a_finished_vote_of_other_draws_is_not_written_over(run):
     whole = vote(run)
     with pytest.raises(ValueError, match=r"vote\.json is a vote of .* draws .*; move it away to vote with 7 draws"):
         vote(run, draws=7)
+    with pytest.raises(ValueError, match=r"seed 0 in float32; move it away to vote with 20 draws .* in bfloat16"):
+        vote(run, precision="bfloat16")
     assert json.loads((run / "vote.json").read_text())["draws"] == whole.draws
     (run / "vote.json").rename(run / "elsewhere.json")
     assert vote(run, draws=7).draws == 7
