@@ -147,6 +147,12 @@ def test_classes_that_the_benchmark_does_not_name_are_refused(make_run):
         load(path)
 
 
+@pytest.mark.parametrize("truth", [3, -1])
+def test_a_true_class_that_the_benchmark_does_not_name_is_refused(make_run, make_record, truth):
+    with pytest.raises(ReportError, match=f"names 3 classes, but image 0 has 3 counts and true class {truth}"):
+        load_runs([make_run("a", shards=[[make_record(0, truth, 0, 0.1)]])])
+
+
 def test_a_radius_that_its_bound_does_not_give_is_refused(make_run, make_record):
     with pytest.raises(ReportError, match="under its bound"):
         load(make_run("a", shards=[[make_record(0, 0, 0, 0.1, radius=0.2)]]))

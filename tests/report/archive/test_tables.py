@@ -4,9 +4,11 @@ import csv
 import gzip
 import io
 import json
+import math
 import re
 import shutil
 import statistics
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -18,6 +20,7 @@ from ars.report.archive.entries import make_entries
 from ars.report.archive.sheet import radius_255, to_csv, to_markdown
 from ars.report.archive.writing import make_sheets
 from ars.report.measures import Spread
+from ars.report.tally import read_tally
 
 from .conftest import build_cell
 
@@ -51,6 +54,29 @@ def test_measures_are_those_of_the_records(results, sheets, bound, suffix):
         values = [accuracy(records, bound, radius / 255) for records in seeds]
         assert float(every[0][name]) == pytest.approx(statistics.mean(values), abs=1e-3), name
         assert float(every[0][f"{name}_std"]) == pytest.approx(statistics.stdev(values), abs=1e-3), name
+
+
+def test_what_lies_just_below_a_round_radius_is_not_certified_there(tmp_path):
+    path = build_cell(tmp_path / "fast", images=len(ROUND_RADII)) / "certify/test/records.jsonl.gz"
+    records = votes(tmp_path, "fast/adaptive-k64-s0.5-seed0")
+    for record, radius in zip(records, ROUND_RADII, strict=True):
+        own = math.nextafter(radius / 255, 0)
+        record |= {"truth": record["candidate"], "label": record["candidate"], "radius": own}
+        record["radii"] = {"cohen": own, "classes": own}
+    path.write_bytes(gzip.compress("".join(json.dumps(it) + "\n" for it in records).encode()))
+    [sheet] = [it for it in make_sheets(make_entries(load_cells(tmp_path))) if it.name == "measures"]
+    [row] = rows(sheet)
+    for larger, radius in enumerate(reversed(ROUND_RADII)):
+        assert float(row[f"certified_{radius:g}_255"]) == pytest.approx(100 * larger / len(ROUND_RADII), abs=1e-3)
+
+
+def test_the_standard_error_of_votes_is_the_largest_of_the_seeds(tmp_path):
+    for seed, correct in enumerate((5_000, 9_900)):
+        path = build_cell(tmp_path / "fast", seed=seed)
+        tally = replace(read_tally(path), correct=correct)
+        (path / "vote.json").write_text(tally.to_json())
+    [sheet] = [it for it in make_sheets(make_entries(load_cells(tmp_path))) if it.name == "measures"]
+    assert rows(sheet)[0]["vote_standard_error"] == "0.50"
 
 
 def test_radii_are_cut_and_never_rounded_up(results, sheets):
@@ -166,6 +192,10 @@ def test_the_subset_sizes_take_the_certification_with_as_many_images(tmp_path):
     assert float(found["500"]["ours"]) == pytest.approx(expected)
     assert found["200"]["ours"]
     assert found["10000"]["ours"] == ""
+    shutil.rmtree(path / "certify/test")
+    (path / "certify/five-hundred").rename(path / "certify/test")
+    [sheet] = [it for it in make_sheets(make_entries(load_cells(tmp_path))) if it.name == "k32-subset-sizes"]
+    assert [row["images"] for row in rows(sheet, sigma="0.5", method="ARS") if row["ours"]] == ["500"]
 
 
 def test_where_it_was_certified_is_said_where_it_was_recorded(tmp_path):
