@@ -108,9 +108,10 @@ def test_moments_are_those_of_training_images(benchmark):
     assert images.std(dim=(0, 2, 3)).tolist() == pytest.approx(std, abs=0.03)
 
 
-def test_an_index_beyond_the_split_is_refused(benchmark):
+@pytest.mark.parametrize("index", [300, -1])
+def test_an_index_beyond_the_split_is_refused(benchmark, index):
     with pytest.raises(ValueError, match="test indices run from 0 to 299"):
-        benchmark.examples("test", [300])
+        benchmark.examples("test", [index])
 
 
 def test_boxes_are_where_the_digits_are(benchmark):

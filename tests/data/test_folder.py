@@ -6,6 +6,7 @@ import torch
 from PIL import Image
 
 from ars.data import loading
+from ars.data.crops import read_fitted
 from ars.data.decoded import DecodedImages, cores
 from ars.data.errors import DataError
 from ars.data.folder import folder
@@ -56,6 +57,16 @@ def test_an_image_of_the_size_is_left_alone(tmp_path, write_image):
             assert torch.equal(image, read_image(tmp_path / "pets" / name.decode()))
 
 
+def test_a_large_jpeg_is_decoded_in_full_for_testing(tmp_path, write_image):
+    for number in range(4):
+        for name in ("cat", "dog"):
+            write_image(tmp_path / "test" / name / f"{number}.jpg", (200, 160), seed=number)
+    benchmark = folder(root=str(tmp_path), size=16, workers=0)
+    images, _ = benchmark.examples("test", range(8))
+    for image, name in zip(images, benchmark.chosen.files, strict=True):
+        assert torch.equal(image, read_fitted(tmp_path / name, 16))
+
+
 def hashes(benchmark):
     batches = [images for images, _ in benchmark.train_batches(2, seed=3, batch_size=8)]
     test, labels = benchmark.examples("validation", list(range(benchmark.size("validation"))) * 30)
@@ -78,6 +89,17 @@ def test_neither_workers_nor_interruptions_change_a_pixel(root):
     for start in (1, 3):
         rest = [images for images, _ in four.train_batches(2, seed=3, batch_size=8, start=start)]
         assert all(torch.equal(a, b) for a, b in zip(batches[start:], rest, strict=True))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_inputs_that_workers_share_come_in_the_order_asked_for(root, monkeypatch, workers):
+    benchmark = folder(root=str(root), size=24, workers=workers)
+    indices = [2, 0, 1]
+    alone = [benchmark.examples("test", [index]) for index in indices]
+    monkeypatch.setattr("ars.data.decoded.AT_ONCE", 1)
+    images, labels = benchmark.examples("test", indices)
+    assert torch.equal(images, torch.cat([image for image, _ in alone]))
+    assert torch.equal(labels, torch.cat([label for _, label in alone]))
 
 
 def test_workers_stay_alive_between_epochs_and_may_be_shared(root, monkeypatch):
