@@ -18,10 +18,11 @@ from ars.certification.records import RecordError
 from ars.certification.run_folder import records_folder
 from ars.certification.shards import IncompleteError, merge
 from ars.certification.writing import WriteError
-from ars.experiments.certifying import local_engine
+from ars.experiments.certifying import job, local_engine
 from ars.experiments.certifying.beginning import begun_settings
 from ars.experiments.certifying.local_engine import certify_run
 from ars.experiments.certifying.request import Request
+from ars.experiments.recipe import CertifySettings
 from ars.experiments.world import World
 
 from ..conftest import CPU, TINY
@@ -69,6 +70,18 @@ def files(folder, name="test"):
 
 def shard_names(numbers):
     return [f"shard-{number:05d}.jsonl" for number in numbers]
+
+
+@pytest.mark.parametrize("mode", [{"mode": "radius", "tolerance": 0.2}, {"mode": "curve", "radii": (0.1, 0.2)}])
+def test_all_that_was_asked_for_reaches_the_certificates(monkeypatch, mode):
+    bound = "classes" if mode["mode"] == "radius" else "cohen"
+    asked = {"norm": "l2", "n_select": 7, "n_estimate": 123, "alpha": 0.01, "bound": bound, "seed": 5, **mode}
+    settings = CertifySettings(**asked, precision="bfloat16")
+    handed = {}
+    monkeypatch.setattr(job, "certify", lambda model, images, **how: handed.update(how))
+    job.certify_images(None, None, settings, [3, 9])
+    own = {name: value for name, value in dataclasses.asdict(settings).items() if name not in ("examples", "every")}
+    assert handed == {**own, "indices": [3, 9]}
 
 
 def test_a_shard_is_one_file_and_done_shards_are_skipped(run, undisturbed):
