@@ -64,11 +64,20 @@ def test_models_that_differ_anywhere_have_other_digests():
         lambda: nearest(images, sigma=0.6),
         lambda: nearest(images, centre=2.0),
         lambda: nearest(images, neighbours=3),
+        lambda: nearest(images, rate=0.02),
     ]
     digests = [fingerprint(make()) for make in models]
     assert len(set(digests)) == len(digests)
     same = [0, 3, 5, 6, 9, 11]
     assert [fingerprint(models[number]()) for number in same] == [digests[number] for number in same]
+
+
+@torch.no_grad()
+def test_the_last_number_of_a_large_tensor_counts():
+    model = cohen(nn.Sequential(nn.Flatten(), nn.Linear(48, 5000)), sigma=0.5)
+    before = fingerprint(model)
+    model.classifier[1].weight[-1, -1] += 1
+    assert fingerprint(model) != before
 
 
 def test_the_digest_of_a_trained_model_is_that_of_earlier_records():
