@@ -40,6 +40,13 @@ def voted(run, **changes):
     write_tally(run, dataclasses.replace(tally, **changes), begun=False)
 
 
+@pytest.mark.parametrize("part", ["train", "rounding", "images", "vote", "masks"])
+def test_a_cell_that_lacks_anything_is_not_done(part):
+    nothing = Left(train=False, epochs=0, rounding=False, images=0, vote=False, masks=False)
+    assert nothing.done
+    assert not dataclasses.replace(nothing, **{part: 1}).done
+
+
 def test_a_cell_is_done_step_by_step(run, tmp_path):
     assert str(what_is_left(cell(), tmp_path / "none")) == "train 1 epochs, certify 6 images, vote, masks"
     assert str(what_is_left(cell(), run)) == "vote, masks"
