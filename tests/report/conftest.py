@@ -78,19 +78,24 @@ def build_run(
     train: Mapping[str, Any] | None = None,
     data: Mapping[str, Any] | None = None,
     seen: Sequence[float] = (),
+    given: str = "",
 ) -> Path:
-    """A run folder on disk; with more examples than records, one that is not complete."""
+    """A run folder on disk; with more examples than records, one that is not complete.
+
+    given is the digest of a model that was not trained here.
+    """
     folder = path / "certify" / name
     folder.mkdir(parents=True)
     recipe = {"method": method, "sigma": sigma, "seed": seed, "train": dict(train or {})}
     recipe["data"] = {"kind": kind, **(data or {})}
+    recipe |= {"model": method} if given else {}
     (path / "recipe.yaml").write_text(yaml.safe_dump(recipe))
     (path / "benchmark.json").write_text(json.dumps({"title": title, "class_names": CLASSES, "shape": SHAPE}))
     shards = [build_records(sigmas=(sigma,))] if shards is None else shards
     if shards:
         size = max(1, *map(len, shards))
         layout = Layout(examples or max(1, sum(map(len, shards))), shard_size=size)
-        (folder / "settings.json").write_text(Manifest(layout, {}, "model", tuple(seen)).to_json())
+        (folder / "settings.json").write_text(Manifest(layout, {}, given or "model", tuple(seen)).to_json())
     for number, shard in enumerate(shards):
         (folder / f"shard-{number:05d}.jsonl").write_text("".join(record.to_json() + "\n" for record in shard))
     if stages:

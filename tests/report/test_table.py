@@ -4,8 +4,10 @@ import re
 import pytest
 from rich.console import Console
 
+from ars.certification.schedule import Schedule
 from ars.cli.report import print_table
 from ars.report.curves import draw_curves
+from ars.report.errors import ReportError
 from ars.report.groups import make_sections
 from ars.report.rendering import block_cells, cells, headers, note, to_json, to_markdown, to_rich
 from ars.report.results import load_runs
@@ -39,8 +41,8 @@ def test_the_average_radius_is_cut_not_rounded(make_run, make_record):
 
 def test_the_other_bound_stands_apart(table):
     headline, other = table.blocks
-    assert (headline.headline, headline.caption) == (True, "under Cohen et al.'s bound, α = 0.05")
-    assert (other.headline, other.caption) == (False, "under our class bounds, α = 0.05")
+    assert (headline.headline, headline.caption) == (True, "under Cohen et al.'s bound, α = 0.05, N = 100")
+    assert (other.headline, other.caption) == (False, "under our class bounds, α = 0.05, N = 100")
     assert other.rows[0].standard.values == (3 / 4, 1)
     text = to_markdown(table)
     assert text.index("## digits on photographs") < text.index(
@@ -100,7 +102,8 @@ def test_other_images_are_owned_up_to(make_run, make_record):
     paths = [make_run("a"), make_run("b", seed=1, shards=[[make_record(0, 0, 0, 0.1)]])]
     block = make_table(make_sections(load_runs(paths))).blocks[0]
     assert "did not all answer for the same images" in note(block)
-    assert cells(block.rows[0])[-2] == "1"  # the least number of images
+    assert block.rows[0].images == 1  # the least number of them
+    assert cells(block.rows[0])[-2] == "1-4"
 
 
 @pytest.fixture
@@ -121,10 +124,37 @@ def printed(table):
 
 def test_alpha_is_said_once_where_all_rows_have_it(table):
     for block in table.blocks:
-        assert block.caption.endswith("bound, α = 0.05") or block.caption.endswith("bounds, α = 0.05")
-        assert "α" not in headers(block)
+        assert block.caption.endswith((" bound, α = 0.05, N = 100", " bounds, α = 0.05, N = 100"))
+        assert not {"α", "N"} & set(headers(block))
         assert f"{block.section.heading}, {block.caption}\n" in to_markdown(table)
         assert f"{block.section.heading}, {block.caption}; r in" in printed(table)
+
+
+def test_the_number_of_draws_has_a_column_where_rows_differ_in_it(make_run, make_record):
+    more = [[make_record(index, 1, 1, 6.5 / 255, schedule=Schedule("radius", 20_000, (), 0.01)) for index in range(4)]]
+    [section] = make_sections(load_runs([make_run("theirs"), make_run("ours", method="adaptive", shards=more)]))
+    table = make_table([section])
+    for block in table.blocks:
+        shown = [dict(zip(headers(block), texts, strict=True)) for texts in block_cells(block)]
+        assert [(row["method"], row["N"]) for row in shown] == [("Cohen et al.", "100"), ("ARS", "≤ 20,000")]
+        assert "several N" in block.caption
+        assert [block.label(row) for row in block.rows] == ["Cohen et al., N = 100", "ARS, N ≤ 20,000"]
+        assert "with more of them radii are larger" in note(block)
+
+
+def test_models_of_ones_own_have_lines_of_their_own(make_run):
+    runs = [make_run(name, method=name, given="0" * 16) for name in ("mine:plain", "mine:masked")]
+    figure = draw_curves(make_table(make_sections(load_runs(runs))).sections).figure
+    lines = [(line.get_color(), line.get_linestyle()) for line in figure.axes[0].get_lines()]
+    assert len(lines) == len(set(lines)) == 2
+
+
+def test_two_checkpoints_of_a_model_of_ones_own_stand_side_by_side(make_run):
+    runs = [make_run("before", method="mine:net", given="0" * 16), make_run("after", method="mine:net", given="1" * 16)]
+    [section] = make_sections(load_runs(runs))
+    assert [group.label for group in section.groups] == ["mine:net (before)", "mine:net (after)"]
+    with pytest.raises(ReportError, match="are both seed 0 of mine:net"):
+        make_sections(load_runs([runs[0], make_run("again", method="mine:net", given="0" * 16)]))
 
 
 def test_alpha_has_a_column_where_rows_differ_in_it(unlike):
@@ -203,7 +233,7 @@ def test_a_grid_has_columns_of_its_own_and_what_it_did_not_decide_is_blank(decid
     *_, block = decided.blocks
     assert headers(block)[:4] == ["method", "standard", "≥ 1/255", "≥ 3/255"]
     assert cells(block.rows[0])[:6] == ["Cohen et al.", "–", "50.0", "50.0", "–", "–"]
-    assert block.caption == "under Cohen et al.'s bound, α = 0.05, decided at these radii only"
+    assert block.caption == "under Cohen et al.'s bound, α = 0.05, N ≤ 10,000, decided at these radii only"
     assert "at most" not in note(block)
     assert len(decided.sections[1]) == 1
 

@@ -2,6 +2,7 @@
 
 import textwrap
 from collections.abc import Sequence
+from itertools import cycle
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,14 +17,24 @@ from ars.theory import Norm
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+Line = tuple[str, str | tuple[int, tuple[float, ...]]]
+
 # Colours after Okabe and Ito, told apart by colour-blind readers; the dashes serve print in grey.
-LINES: dict[str, tuple[str, str | tuple[int, tuple[float, ...]]]] = {
+LINES: dict[str, Line] = {
     "adaptive": ("#0072B2", "-"),
     "cohen": ("#4b5563", (0, (5, 1.6))),
     "static_mask": ("#D97706", (0, (7, 1.6, 1.5, 1.6))),
     "unicr": ("#009E73", (0, (2.5, 1.5))),
     "sukenik": ("#B5558F", (0, (1, 1.2))),
 }
+# For models that the paper does not have, in the order of their rows.
+OWN_LINES: tuple[Line, ...] = (
+    ("black", "-"),
+    ("#56B4E9", (0, (5, 1.6))),
+    ("#C44E00", (0, (7, 1.6, 1.5, 1.6))),
+    ("#7A6A00", (0, (2.5, 1.5))),
+    ("#8C6BB1", (0, (1, 1.2))),
+)
 POINTS = 121
 LETTERS = 64
 """How many letters of a caption there is room for above a panel."""
@@ -70,9 +81,11 @@ def largest_radius(blocks: Sequence[Block]) -> float:
 def _draw_panel(panel: "Axes", block: Block, limit: float, origin: str) -> None:
     radii = np.linspace(0, limit, POINTS)
     scale = unit_scale(block.norm)
+    own = dict.fromkeys(row.group.method for row in block.rows if row.group.method not in LINES)
+    of_method = LINES | dict(zip(own, cycle(OWN_LINES), strict=False))
     for row in block.rows:
         curves = 100 * accuracy_curves(row.group.outcomes(block.bound), radii)
-        _draw_group(panel, row.group, block.label(row), radii * scale, curves)
+        _draw_group(panel, row.group, of_method[row.group.method], block.label(row), radii * scale, curves)
     panel.set_xlim(0, limit * scale)
     panel.set_ylim(0, 100)
     panel.set_yticks(range(0, 101, 20))
@@ -87,8 +100,10 @@ def _draw_panel(panel: "Axes", block: Block, limit: float, origin: str) -> None:
     panel.legend(frameon=False, fontsize=9, handlelength=2.8)
 
 
-def _draw_group(panel: "Axes", group: Group, label: str, x: NDArray[np.float64], curves: NDArray[np.float64]) -> None:
-    colour, dashes = LINES.get(group.method, ("black", "-"))
+def _draw_group(
+    panel: "Axes", group: Group, line: Line, label: str, x: NDArray[np.float64], curves: NDArray[np.float64]
+) -> None:
+    colour, dashes = line
     if group.variant:  # of one method: its colour, a line of its own
         dashes = ("-", "--", "-.", ":")[(group.variant - 1) % 4]
     mean = curves.mean(axis=0)

@@ -52,6 +52,12 @@ class Group:
         """How the runs were certified; only the certification's seed and a learned split may differ among them."""
         return self.runs[0].settings
 
+    @property
+    def draws(self) -> str:
+        """N, the draws an image; at most so many where the certification may end earlier."""
+        schedule = self.settings.schedule
+        return ("" if schedule.mode == "fixed" else "≤ ") + f"{schedule.n_max:,}"
+
     def outcomes(self, bound: Bound) -> list[Outcomes]:
         """The answers of every run under a bound."""
         return [outcomes(run.records, bound) for run in self.runs]
@@ -65,7 +71,7 @@ class Group:
 class Section:
     """The groups that stand side by side: same benchmark, size, noise level, threat, chosen bound and grid of radii.
 
-    They may differ in alpha and in the images, which is then said beside them.
+    They may differ in alpha, in the number of draws and in the images, which is then said beside them.
     """
 
     groups: tuple[Group, ...]
@@ -109,6 +115,12 @@ class Section:
         found = {group.settings.alpha for group in self.groups}
         return found.pop() if len(found) == 1 else None
 
+    @property
+    def draws(self) -> str | None:
+        """N, the draws an image, of all groups; None where they differ in it."""
+        found = {group.draws for group in self.groups}
+        return found.pop() if len(found) == 1 else None
+
 
 def make_sections(runs: Iterable[Run]) -> list[Section]:
     """Sort runs into sections by benchmark, size, threat, bound, grid and noise level, and into groups by method."""
@@ -120,14 +132,22 @@ def make_sections(runs: Iterable[Run]) -> list[Section]:
 
 
 def _trainings(runs: Iterable[Run]) -> list[Group]:
-    """The runs of one method by how they were trained: only seeds of one training are averaged."""
+    """The runs of one method by how they were trained: only seeds of one training are averaged.
+
+    A model that was not trained here has no seeds: others of its name are other trainings.
+    """
     kinds: list[list[Run]] = []
     for run in runs:
-        like = next((kind for kind in kinds if same_training(kind[0].recipe, run.recipe)), None)
+        like = next((kind for kind in kinds if _same_training(kind[0], run)), None)
         kinds.append([run]) if like is None else like.append(run)
     groups = [make_group(kind) for kind in kinds]
     several = len(groups) > 1
     return [replace(group, variant=number) for number, group in enumerate(groups, start=1)] if several else groups
+
+
+def _same_training(one: Run, other: Run) -> bool:
+    given = "model" in one.recipe or "model" in other.recipe
+    return same_training(one.recipe, other.recipe) and not (given and one.model != other.model)
 
 
 def _section_key(run: Run) -> tuple[object, ...]:

@@ -20,30 +20,31 @@ def headers(block: Block) -> list[str]:
     unit = unit_name(block.norm)
     certified = [f"≥ {radius_name(radius)}{unit}" for radius in block.radii]
     average = "avg radius" + (f" ({unit})" if unit else "")
-    return ["method", "standard", *certified, average, "abstained", "seeds", "n", *_alpha(block), "s/image"]
+    return ["method", "standard", *certified, average, "abstained", "seeds", "n", *_differing(block), "s/image"]
 
 
 def short_headers(block: Block) -> list[str]:
     """The column names for a terminal of 80 columns; the unit of the radii stands in the title."""
     certified = [f"r≥{radius_name(radius)}" for radius in block.radii]
-    return ["method", "acc %", *certified, "avg r", "abst", "seeds", "n", *_alpha(block), "s/im"]
+    return ["method", "acc %", *certified, "avg r", "abst", "seeds", "n", *_differing(block), "s/im"]
 
 
-def _alpha(block: Block) -> list[str]:
-    """The heading of the column that says alpha; none where the caption says it for all rows."""
-    return ["α"] if block.section.alpha is None else []
+def _differing(block: Block) -> list[str]:
+    """The headings of columns that say alpha and N; none where the caption says it for all rows."""
+    return [*(["α"] if block.section.alpha is None else []), *(["N"] if block.section.draws is None else [])]
 
 
 def block_cells(block: Block) -> list[list[str]]:
     """The texts of every row of a block, under its headers."""
-    return [cells(row, alpha=block.section.alpha is None) for row in block.rows]
+    return [cells(row, _differing(block)) for row in block.rows]
 
 
-def cells(row: Row, *, alpha: bool = False) -> list[str]:
+def cells(row: Row, differing: Sequence[str] = ()) -> list[str]:
     """The texts of a row: percentages, the average radius cut and never rounded up, (std over seeds).
 
-    alpha has a column where the rows of the block differ in it.
+    differing names the columns of what the rows of the block differ in.
     """
+    own = {"α": f"{row.group.settings.alpha:g}", "N": row.group.draws}
     return [
         row.group.label,
         _percent(row.standard),
@@ -52,7 +53,7 @@ def cells(row: Row, *, alpha: bool = False) -> list[str]:
         _percent(row.abstentions),
         str(len(row.group.runs)),
         row.images_text,
-        *([f"{row.group.settings.alpha:g}"] if alpha else []),
+        *(own[name] for name in differing),
         f"{row.seconds.mean:.2g}",
     ]
 
@@ -70,6 +71,8 @@ def note(block: Block) -> str:
         text += " * So far: images of these runs are still to be certified."
     if block.section.alpha is None:
         text += " α, the failure probability of a certificate, differs: at a larger one more is certified."
+    if block.section.draws is None:
+        text += " N, the draws an image, differs: with more of them radii are larger."
     return f"{text} {block.other_images}".rstrip()
 
 
