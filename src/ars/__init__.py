@@ -1,15 +1,22 @@
 """Adaptive Randomized Smoothing: classifiers whose predictions come with a proof, and which adapt to each input.
 
-The public names are loaded when they are first used, so that the theory and the command line's help never wait for
-torch.
+The public names and packages are loaded when they are first used, so that the theory and the command line's help never
+wait for torch.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ars.lazy import lazily
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from ars import data as data
+    from ars import methods as methods
+    from ars import models as models
+    from ars import smoothing as smoothing
+    from ars import theory as theory
+    from ars import training as training
     from ars.certification.certificate import Certificate, Prediction
     from ars.certification.procedure import certify, predict
     from ars.methods import adaptive, cohen, static_mask, sukenik, unicr
@@ -20,28 +27,12 @@ if TYPE_CHECKING:
         SmoothedClassifier,
         Step,
         compose,
+        draw_like,
         last,
         minimum_variance,
+        normal_like,
     )
     from ars.theory import Ball, UnsupportedThreat, certified_radius, split_noise
-
-_HOMES = {
-    "ars.certification.certificate": ("Certificate", "Prediction"),
-    "ars.certification.procedure": ("certify", "predict"),
-    "ars.methods": ("adaptive", "cohen", "static_mask", "sukenik", "unicr"),
-    "ars.smoothing": (
-        "Gaussian",
-        "MaskedGaussian",
-        "Release",
-        "SmoothedClassifier",
-        "Step",
-        "compose",
-        "last",
-        "minimum_variance",
-    ),
-    "ars.theory": ("Ball", "UnsupportedThreat", "certified_radius", "split_noise"),
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Ball",
@@ -58,8 +49,10 @@ __all__ = [
     "certify",
     "cohen",
     "compose",
+    "draw_like",
     "last",
     "minimum_variance",
+    "normal_like",
     "predict",
     "split_noise",
     "static_mask",
@@ -67,12 +60,23 @@ __all__ = [
     "unicr",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'ars' has no attribute {name!r}")
-    return getattr(import_module(_HOME_OF[name]), name)
-
-
-def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+_HOMES = {
+    "ars.certification.certificate": ("Certificate", "Prediction"),
+    "ars.certification.procedure": ("certify", "predict"),
+    "ars.methods": ("adaptive", "cohen", "static_mask", "sukenik", "unicr"),
+    "ars.smoothing": (
+        "Gaussian",
+        "MaskedGaussian",
+        "Release",
+        "SmoothedClassifier",
+        "Step",
+        "compose",
+        "draw_like",
+        "last",
+        "minimum_variance",
+        "normal_like",
+    ),
+    "ars.theory": ("Ball", "UnsupportedThreat", "certified_radius", "split_noise"),
+}
+_PACKAGES = ("data", "methods", "models", "smoothing", "theory", "training")
+__getattr__, __dir__ = lazily(__name__, _HOMES, submodules=_PACKAGES, others=["__version__"])

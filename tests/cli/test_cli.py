@@ -45,7 +45,15 @@ def sentence(capsys):
     return lines[0]
 
 
-@pytest.mark.parametrize("code", ["import ars.theory", "import ars", "from ars.cli import main; main(['--help'])"])
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import ars.theory",
+        "import ars; dir(ars)",
+        "import ars; ars.theory.rs_radius_l2, ars.data.Data, ars.training.TrainSettings",
+        "from ars.cli import main; main(['--help'])",
+    ],
+)
 def test_theory_and_help_leave_torch_unloaded(code):
     check = f"import sys\ntry:\n    {code}\nexcept SystemExit:\n    pass\nassert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", check], check=True, capture_output=True)
@@ -99,6 +107,15 @@ def test_public_names_are_all_there():
         assert getattr(ars, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'magic'"):
         _ = ars.magic
+
+
+@pytest.mark.parametrize("package", ["data", "methods", "models", "smoothing", "theory", "training"])
+def test_public_packages_are_there_after_importing_ars_alone(package):
+    check = (
+        f"import ars\nassert {package!r} in dir(ars)\nfor name in ars.{package}.__all__:\n"
+        f"    assert name in dir(ars.{package}) and getattr(ars.{package}, name) is not None\n"
+    )
+    subprocess.run([sys.executable, "-c", check], check=True, capture_output=True)
 
 
 def test_radius_prints_what_the_theory_says(capsys):

@@ -7,7 +7,7 @@ from ars.smoothing.gaussian import Gaussian
 from ars.smoothing.generalised_normal import GeneralisedNormal
 from ars.smoothing.local_gaussian import InputDependentClassifier, LocalGaussian
 from ars.smoothing.masked import MaskedGaussian
-from ars.smoothing.mechanism import Release, Step
+from ars.smoothing.mechanism import Generators, Images, Release, Step, draw_like, normal_like
 from ars.smoothing.nearest_noise import NearestNoise
 from ars.smoothing.split import LearnedSplit
 
@@ -15,6 +15,8 @@ __all__ = [
     "Composition",
     "Gaussian",
     "GeneralisedNormal",
+    "Generators",
+    "Images",
     "InputDependentClassifier",
     "LearnedSplit",
     "LocalGaussian",
@@ -24,6 +26,8 @@ __all__ = [
     "SmoothedClassifier",
     "Step",
     "compose",
+    "draw_like",
     "last",
     "minimum_variance",
+    "normal_like",
 ]
