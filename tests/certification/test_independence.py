@@ -11,7 +11,7 @@ from ars import adaptive, certify, cohen, predict, sukenik
 from ars.certification.evaluating import evaluating
 from ars.certification.independence import alike, check_independent
 from ars.models import Normalize, UNet, cifar_resnet, small_cnn
-from ars.smoothing import Gaussian, SmoothedClassifier, compose
+from ars.smoothing import Gaussian, Release, SmoothedClassifier, compose, draw_like, last
 
 REFUSED = "answers otherwise to a noisy image alone than among others"
 
@@ -324,3 +324,42 @@ def test_each_image_is_answered_once():
     network = Function(lambda x: x.flatten(1)[:100, :2])
     with pytest.raises(ValueError, match="must answer each image once, got 100 answers to 200 images"):
         certify(cohen(network, sigma=0.5), torch.rand(2, 3, 16, 16), n_estimate=1000, seed=0)
+
+
+class Uniform(Gaussian):
+    """Noise of another kind, drawn however its author thought of it."""
+
+    def __init__(self, like):
+        super().__init__(0.5)
+        self.like = like
+
+    def release(self, x, past, generator):
+        one = torch.ones(1, 1, 1, 1)
+        return Release(x + self.like(x, generator), weight=one, std=0.5 * one)
+
+
+def test_noise_that_one_generator_of_several_drew_is_told_how_to_be_drawn():
+    images = torch.rand(2, 3, 16, 16)
+    naive = Uniform(lambda x, generator: torch.empty_like(x).uniform_(-1, 1, generator=generator[0]))
+    with pytest.raises(ValueError, match=rf"{REFUSED}.* steps whose noise is drawn with ars\.draw_like$"):
+        certify(SmoothedClassifier(compose(naive), last, plain()), images, seed=0)
+    sound = Uniform(lambda x, generator: draw_like(x, generator, lambda run, one: run.uniform_(-1, 1, generator=one)))
+    check_independent(SmoothedClassifier(compose(sound), last, plain()), images)
+
+
+@pytest.mark.parametrize("ask", [certify, predict])
+def test_a_network_for_images_of_another_size_is_told_in_a_sentence(ask):
+    network = nn.Sequential(nn.Flatten(), nn.Linear(3 * 16 * 16, 2))
+    ask(cohen(network, sigma=0.5), torch.rand(3, 16, 16), seed=0)
+    with pytest.raises(
+        ValueError, match=r"^the model cannot take images of shape \[3, 8, 8\]: RuntimeError: mat1 and "
+    ):
+        ask(cohen(network, sigma=0.5), torch.rand(3, 8, 8), seed=0)
+
+
+def test_memory_that_is_short_is_not_laid_to_the_size_of_the_images():
+    def full(x):
+        raise torch.OutOfMemoryError("no memory")
+
+    with pytest.raises(torch.OutOfMemoryError):
+        check_independent(cohen(Function(full), sigma=0.5), torch.rand(2, 3, 8, 8))

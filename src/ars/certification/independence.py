@@ -62,7 +62,13 @@ def _try(model: SmoothedClassifier, images: Images) -> None:
 
     def answer(rows: slice) -> Tensor:
         generators = [torch.Generator(images.device).manual_seed(draw) for draw in noise[rows]]
-        logits: Tensor = model(batch[rows], generators)
+        try:
+            logits: Tensor = model(batch[rows], generators)
+        except torch.OutOfMemoryError:
+            raise
+        except RuntimeError as error:  # torch's word for sizes that do not fit, among others
+            first = f"{type(error).__name__}: {error}".partition("\n")[0]
+            raise ValueError(f"the model cannot take images of shape {list(batch.shape[1:])}: {first}") from error
         check_logits(logits, len(generators))
         return logits
 
@@ -87,7 +93,8 @@ def _try(model: SmoothedClassifier, images: Images) -> None:
     if not alike(together, alone, images=len(some)):
         raise ValueError(
             "the model answers otherwise to a noisy image alone than among others; certification needs a network that "
-            "takes each image by itself, without statistics of the batch and without randomness of its own"
+            "takes each image by itself, without statistics of the batch and without randomness of its own, and steps "
+            "whose noise is drawn with ars.draw_like"
         )
 
 

@@ -69,6 +69,10 @@ class Step(nn.Module, ABC):
         """Sample this step's release, independently for every image of the batch.
 
         Nothing but the returned value may depend on x; past holds the releases of the earlier steps.
+
+        The generator is handed on to ars.draw_like (ars.normal_like for standard normal noise), which knows what it is:
+        one for the batch, one for each of several runs of images, that of a batch which processes share, or noise to
+        play again. Noise that is drawn otherwise may be shared by draws, and then no bound on their votes holds.
         """
 
     @abstractmethod
@@ -118,6 +122,11 @@ class Tape:
 
 def draw_like(x: Images, generator: Generators, draw: Draw) -> Images:
     """Fill a float32 tensor shaped like x with what draw(tensor to fill, generator) returns.
+
+    >>> def uniform(run, generator):
+    ...     return run.uniform_(-1, 1, generator=generator)
+    >>> draw_like(torch.zeros(2, 3, 8, 8), torch.Generator().manual_seed(0), uniform).shape
+    torch.Size([2, 3, 8, 8])
 
     With several generators the batch is cut into equal runs, one a generator: the noise of a run does not depend
     on what else is in the batch. With Rows the noise of the larger batch is drawn, and the images' own rows are kept.
