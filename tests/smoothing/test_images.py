@@ -1,4 +1,5 @@
 import math
+import warnings
 
 import pytest
 import torch
@@ -15,6 +16,16 @@ def test_an_image_becomes_a_batch_of_one_and_a_batch_stays():
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
 def test_any_floating_point_image_is_carried_to_float32(dtype):
     assert as_batch(torch.ones(3, 4, 4, dtype=dtype)).dtype == torch.float32
+
+
+def test_an_image_that_wants_a_gradient_is_one_without_a_warning():
+    image = torch.rand(3, 4, 4, requires_grad=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        batch = as_batch(image)
+    assert torch.equal(batch[0], image)
+    assert not batch.requires_grad
+    assert image.requires_grad
 
 
 def test_black_and_white_are_images():

@@ -16,6 +16,7 @@ def as_batch(x: object) -> Images:
         raise ValueError(f"images must be floating point in [0, 1], got {x.dtype}; divide 8-bit images by 255")
     if x.numel() == 0:
         raise ValueError(f"the images are empty: shape {list(x.shape)}")
+    x = x.detach()  # nothing is differentiated, and numbers are read from it
     low, high = (float(bound) for bound in torch.aminmax(x))
     if not (low >= 0 and high <= 1):  # NaN fails both
         raise ValueError(
