@@ -1,7 +1,11 @@
-"""The page on the results folder lists what is there."""
+"""The page on the results folder lists what is there, and what is there belongs together."""
 
+import json
 import re
 from pathlib import Path
+
+import pytest
+import torch
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
@@ -27,3 +31,19 @@ def test_the_figures_that_it_lists_are_those_that_are_there():
     assert all(name.startswith(tuple(known)) for name in there)
     for start, words in known.items():
         assert (words in listed) == any(name.startswith(start) for name in there), start
+
+
+WEIGHTS = sorted((ROOT / "results").glob("*/*/model.safetensors"))
+
+
+@pytest.mark.parametrize("weights", WEIGHTS, ids=lambda path: path.parent.name)
+def test_the_weights_are_those_that_the_records_and_the_vote_are_of(weights):
+    from ars.experiments.fingerprint import fingerprint
+    from ars.experiments.run import load_without_data
+
+    cell = weights.parent
+    certified = json.loads((cell / "certify" / "test" / "settings.json").read_text(encoding="utf-8"))["model"]
+    assert json.loads((cell / "vote.json").read_text(encoding="utf-8"))["model"] == certified
+    if not cell.name.startswith("sukenik"):  # whose noise needs the training images
+        _, model = load_without_data(cell, torch.device("cpu"))
+        assert fingerprint(model) == certified
