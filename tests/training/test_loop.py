@@ -9,6 +9,7 @@ from ars.certification.writing import WriteError
 from ars.training import loop
 from ars.training.checkpoint import CheckpointError, load_tensors
 from ars.training.loop import Interrupted
+from ars.training.objective import Objective
 from ars.training.progress import Progress, write_log
 from ars.training.settings import Consistency, MaskPrior, Optimizer, SmoothAdv, TrainSettings
 
@@ -166,6 +167,66 @@ def test_another_seed_gives_other_weights(make_trainer, tmp_path):
     one.run()
     other.run()
     assert not equal(weights(one), weights(other))
+
+
+@pytest.fixture
+def steps(monkeypatch):
+    """What every step is called with, instead of the step: its seeds and labels; all losses are 2."""
+    seen = []
+
+    def step(stepper, images, labels, generator, rates):
+        seen.append((generator.initial_seed(), torch.initial_seed(), tuple(labels.tolist())))
+        return torch.tensor(2.0), torch.tensor(0.25)
+
+    monkeypatch.setattr("ars.training.stepping.Stepper.__call__", step)
+    return seen
+
+
+def test_every_step_has_noise_and_dropout_of_its_own(make_trainer, tmp_path, steps):
+    make_trainer(tmp_path / "run").run()
+    seeds = [seed for noise, dropout, _ in steps for seed in (noise, dropout)]
+    assert len(set(seeds)) == len(seeds) == 20
+
+
+def test_another_seed_shows_the_images_in_another_order(make_trainer, tmp_path, steps):
+    for seed in (0, 0, 1):
+        make_trainer(tmp_path / "run", dataclasses.replace(RECIPE, train=SHORT, seed=seed), "any").run()
+    one, again, other = ([labels for *_, labels in steps[at : at + 2]] for at in (0, 2, 4))
+    assert one == again != other
+
+
+def test_what_is_told_between_steps_is_the_mean_of_the_epoch_so_far(make_trainer, tmp_path, steps):
+    seen = []
+    make_trainer(tmp_path / "run").run(watch=seen.append)
+    assert len(seen) > 2
+    assert {(at.loss, at.accuracy) for at in seen} == {(2.0, 0.25)}
+
+
+def test_a_batch_goes_through_in_as_many_parts_as_the_recipe_says(make_trainer, tmp_path, monkeypatch):
+    sizes, real = [], Objective.forward
+
+    def watched(objective, images, *others):
+        sizes.append(len(images))
+        return real(objective, images, *others)
+
+    monkeypatch.setattr(Objective, "forward", watched)
+    settings = dataclasses.replace(RECIPE.train, accumulate=4, max_steps=1)
+    make_trainer(tmp_path / "run", dataclasses.replace(RECIPE, train=settings)).run()
+    assert sizes == 4 * [64]
+
+
+def test_the_minutes_between_checkpoints_are_minutes(make_trainer, tmp_path, monkeypatch):
+    handed = {}
+
+    def meet(ranks, tally, **how):
+        handed.update(how)
+        raise Interrupted
+
+    monkeypatch.setattr(loop, "Meetings", meet)
+    settings = dataclasses.replace(RECIPE.train, checkpoint_minutes=2.5)
+    with pytest.raises(Interrupted):
+        make_trainer(tmp_path / "run", dataclasses.replace(RECIPE, train=settings)).run()
+    assert handed == {"step": 0, "save_seconds": 150.0}
 
 
 def test_mask_and_classifier_have_optimisers_of_their_own(make_trainer, tmp_path):
