@@ -17,6 +17,7 @@ from ars.experiments.training import train_run
 from ars.training.checkpoint import CheckpointError, load_tensors, save_tensors
 from ars.training.loop import Interrupted
 from ars.training.ranks import Ranks
+from ars.training.settings import SmoothAdv
 
 from .conftest import CPU, TINY
 
@@ -62,6 +63,21 @@ def test_training_seconds_add_up_over_sessions(tiny, tmp_path):
     train_run(tiny(), folder, device=CPU)
     seconds = json.loads((folder / "timing.json").read_text())["train_seconds"]
     assert 1000 <= seconds <= 1000 + time.monotonic() - began + 0.05
+
+
+@pytest.mark.parametrize("norm", ["l2", "linf"])
+def test_adversarial_examples_are_made_in_the_norm_that_will_be_certified(tiny, tmp_path, monkeypatch, norm):
+    norms = []
+
+    def attacked(loss, images, **how):
+        norms.append(how["norm"])
+        return images
+
+    monkeypatch.setattr("ars.training.objective.attack", attacked)
+    settings = dataclasses.replace(TINY.train, max_steps=1, smoothadv=SmoothAdv(epsilon=0.1))
+    recipe = tiny(method="cohen", train=settings, certify=dataclasses.replace(TINY.certify, norm=norm))
+    assert train_run(recipe, tmp_path / "run", device=CPU)
+    assert norms == [norm]
 
 
 def test_a_folder_whose_recipe_was_never_written_is_taken_up(tiny, tmp_path):
