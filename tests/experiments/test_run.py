@@ -136,6 +136,15 @@ def test_stages_show_the_pipeline_of_the_certified_images(trained):
         assert np.allclose(stages["average"], expected, atol=1e-4)
 
 
+def test_stages_have_the_noise_of_the_certifications_seed(trained, tmp_path):
+    run = shutil.copytree(trained, tmp_path / "run")
+    path = save_stages(Request(run, dataclasses.replace(TINY.certify, seed=5)), device=CPU, images=2)
+    _, benchmark, model = load_run(run, CPU)
+    _, average = model.stages(benchmark.examples("test", [0, 1])[0], torch.Generator().manual_seed(5))
+    with np.load(path) as stages:
+        assert np.array_equal(stages["average"], average.detach().numpy())
+
+
 def test_more_stages_than_images_are_cut_to_the_subset(trained, tmp_path):
 
     copy = tmp_path / "copy"

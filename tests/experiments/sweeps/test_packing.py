@@ -62,6 +62,23 @@ def test_what_is_packed_is_all_that_is_needed(runs, tmp_path):
     assert yaml.safe_load(packed["recipe.yaml"]) == yaml.safe_load(TINY.to_yaml())
 
 
+def test_where_the_sweep_asks_for_fewer_images_all_are_packed_and_the_recipe_says_so(runs, tmp_path):
+    fewer = dataclasses.replace(TINY, certify=dataclasses.replace(TINY.certify, examples=2))
+    pack_cell(cell(recipe=fewer), runs / "run", tmp_path / "packed")
+    packed = contents(tmp_path / "packed")
+    lines = gzip.decompress(packed["certify/test/records.jsonl.gz"]).splitlines()
+    assert yaml.safe_load(packed["recipe.yaml"])["certify"]["examples"] == len(lines) == 6
+
+
+def test_the_digest_of_a_borrowed_classifier_is_packed(runs, tmp_path):
+    """Which the run has written down, and the sweep file does not state."""
+    borrowed = dataclasses.replace(TINY, classifier=Classifier(width=4, from_run="runs/cohen"))
+    pinned = dataclasses.replace(borrowed, classifier=dataclasses.replace(borrowed.classifier, sha256="a" * 64))
+    (runs / "run" / "recipe.yaml").write_text(pinned.to_yaml())
+    pack_cell(cell(recipe=borrowed), runs / "run", tmp_path / "packed")
+    assert yaml.safe_load((tmp_path / "packed" / "recipe.yaml").read_text()) == yaml.safe_load(pinned.to_yaml())
+
+
 def test_packing_twice_gives_the_same_bytes(runs, tmp_path, monkeypatch):
     pack_cell(cell(keep_weights=True), runs / "run", tmp_path / "one")
     monkeypatch.setattr("time.time", lambda: 2e9)  # what gzip would write into its header
@@ -141,6 +158,14 @@ def test_masks_are_of_the_first_certified_images(trained, tmp_path):
     save_average_masks(run, dataclasses.replace(TINY.certify, every=3), device=CPU)
     with np.load(run / "masks.npz") as arrays:
         assert arrays["indices"].tolist() == [0, 3, 6, 9, 12, 15]
+
+
+def test_masks_have_the_noise_of_the_certifications_seed(trained, tmp_path):
+    run, made = shutil.copytree(trained, tmp_path / "run"), []
+    for seed in (5, 5, 6):
+        save_average_masks(run, dataclasses.replace(TINY.certify, seed=seed), device=CPU)
+        made.append((run / "masks.npz").read_bytes())
+    assert made[0] == made[1] != made[2]
 
 
 def test_a_mask_is_the_mean_over_its_draws_and_channels(trained, tmp_path, monkeypatch):
