@@ -5,6 +5,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ars.training.objective import Objective
 from ars.training.optimizers import make_optimizers
+from ars.training.regularisers import consistency_loss
 from ars.training.settings import Consistency, MaskPrior, SmoothAdv
 
 from .tiny import METHODS, PLAIN, batch, make_model, settings, train
@@ -76,6 +77,24 @@ def test_all_draws_of_an_image_answer_for_its_own_label():
     logits, answers = model(torch.cat([images] * 3), torch.Generator().manual_seed(0)), torch.cat([labels] * 3)
     torch.testing.assert_close(loss, F.cross_entropy(logits, answers))
     torch.testing.assert_close(accuracy, (logits.argmax(dim=1) == answers).float().mean())
+
+
+def test_consistency_has_both_weights_of_the_recipe():
+    model, (images, labels) = make_model("cohen").eval(), batch(0)
+    chosen = settings(draws=2, consistency=Consistency(weight=3.0, entropy=2.0))
+    loss, _ = Objective(model, "float32", chosen)(images, labels, torch.Generator().manual_seed(0))
+    logits = model(torch.cat([images] * 2), torch.Generator().manual_seed(0))
+    added = consistency_loss(logits.unflatten(0, (2, -1)), weight=3.0, entropy=2.0)
+    torch.testing.assert_close(loss, F.cross_entropy(logits, torch.cat([labels] * 2)) + added)
+
+
+def test_the_prior_pulls_on_the_mask_alone_with_its_weight():
+    model, (images, labels) = make_model("adaptive").eval(), batch(0)
+    chosen = settings(mask_prior=MaskPrior(weight=0.3))
+    loss, _ = Objective(model, "float32", chosen)(images, labels, torch.Generator().manual_seed(0))
+    (_, masked), average = model.stages(images, torch.Generator().manual_seed(0))
+    expected = F.cross_entropy(model.classifier(average), labels) + 0.3 * masked.weight.square().mean()
+    torch.testing.assert_close(loss, expected)
 
 
 class NoWaiting(TorchDispatchMode):

@@ -28,3 +28,9 @@ def test_every_parameter_has_one_optimiser():
     groups = [group for it in make_optimizers(model, settings()).values() for group in it.param_groups]
     found = [id(parameter) for group in groups for parameter in group["params"]]
     assert sorted(found) == sorted(id(parameter) for parameter in model.parameters())
+
+
+def test_each_part_has_its_own_momentum():
+    sgd = {part: Optimizer(name="sgd", momentum=momentum) for part, momentum in (("classifier", 0.5), ("mask", 0.0))}
+    optimizers = make_optimizers(make_model("adaptive"), settings(**sgd))
+    assert {part: it.param_groups[0]["momentum"] for part, it in optimizers.items()} == {"classifier": 0.5, "mask": 0.0}
