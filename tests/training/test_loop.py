@@ -10,7 +10,7 @@ from ars.training import loop
 from ars.training.checkpoint import CheckpointError, load_tensors
 from ars.training.loop import Interrupted
 from ars.training.objective import Objective
-from ars.training.progress import Progress, write_log
+from ars.training.progress import Progress, first_share, write_log
 from ars.training.settings import Consistency, MaskPrior, Optimizer, SmoothAdv, TrainSettings
 
 from .conftest import RECIPE
@@ -137,6 +137,12 @@ def test_the_log_names_the_share_of_the_first_step(make_trainer, tmp_path, chang
     seen = []
     make_trainer(tmp_path / "run", dataclasses.replace(RECIPE, train=SHORT, **changes)).run(report=seen.append)
     assert [progress.share for progress in seen] == [share]
+
+
+def test_a_learned_share_in_the_log_is_that_of_the_average_which_is_kept(make_trainer, tmp_path):
+    trainer, seen = make_trainer(tmp_path / "run", dataclasses.replace(AVERAGING, share="learned")), []
+    trainer.run(report=seen.append)
+    assert seen[-1].share == first_share(trainer.model.mechanism.sigmas) != 0.5
 
 
 def test_training_leaves_the_global_generator_alone(make_trainer, tmp_path):
@@ -306,6 +312,17 @@ def test_weights_that_are_no_numbers_are_never_saved(make_trainer, tmp_path):
     assert not trainer.checkpoint.exists()
 
 
+def test_weights_that_are_no_numbers_after_the_last_step_are_not_kept(make_trainer, tmp_path, steps):
+    trainer = make_trainer(tmp_path / "run", dataclasses.replace(RECIPE, train=SHORT))
+
+    def spoil(at):
+        if at.step == at.steps:
+            next(trainer.model.classifier.parameters()).data.fill_(torch.inf)
+
+    with pytest.raises(ArithmeticError, match="the weights are no longer a number at step 2 "):
+        trainer.run(watch=spoil)
+
+
 def test_a_mask_of_no_numbers_after_the_last_update_of_an_epoch_is_laid_to_the_learning_rates(make_trainer, tmp_path):
     wild = Optimizer(name="sgd", lr=1e38)
     settings = dataclasses.replace(SHORT, batch_size=1024, classifier=wild, mask=wild)
@@ -350,6 +367,15 @@ def test_progress_is_told_between_epochs_and_agrees_with_the_log(make_trainer, t
     assert [(at.loss, at.accuracy) for at in last] == [(at.loss, at.accuracy) for at in epochs]
     assert all(at.images_a_second > 0 for at in seen)
     assert seen[-1].seconds_left == 0 < seen[0].seconds_left
+
+
+def test_the_log_has_one_line_of_an_epoch_that_was_done_again(tmp_path):
+    """After a kill, training goes on from a checkpoint that is older than the log."""
+    path = tmp_path / "train.jsonl"
+    for epoch, loss in ((1, 2.3), (2, 2.2), (3, 2.1), (2, 2.0)):
+        write_log(path, Progress(epoch, 3, loss, 0.1, 0.1, 0.25, 0.5, 100.0, None))
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [(line["epoch"], line["loss"]) for line in lines] == [(1, 2.3), (2, 2.0)]
 
 
 def test_a_log_that_cannot_be_written_keeps_its_lines(tmp_path, monkeypatch):
