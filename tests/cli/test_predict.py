@@ -69,6 +69,15 @@ def test_masks_are_saved_beside_the_answer_and_inputs_stay_as_they_are(trained, 
     assert np.allclose(saved / 255, torch.cat(draws).mean(dim=(0, 1)).numpy(), atol=0.02)
 
 
+def test_masks_have_noise_of_the_calls_seed(trained, tmp_path):
+    image, made = picture(tmp_path / "x.png"), []
+    for seed in (3, 3, 4):
+        command = ["predict", str(trained / "adaptive"), str(image), "--masks", str(tmp_path), f"--seed={seed}"]
+        assert main([*command, *FEW]) == 0
+        made.append(np.asarray(Image.open(tmp_path / "x-mask.png")).tolist())
+    assert made[0] == made[1] != made[2]
+
+
 def test_a_full_disk_leaves_the_old_mask(trained, tmp_path, capsys, monkeypatch):
     image, old = picture(tmp_path / "x.png"), picture(tmp_path / "m" / "x-mask.png")
     before = old.read_bytes()
@@ -215,6 +224,7 @@ def test_every_call_draws_noise_that_nobody_knew_and_a_seed_repeats_it(trained, 
     assert len({call[0]["seed"] for call in calls}) == 3
     for call in calls:
         assert [answer["seed"] for answer in call] == [call[0]["seed"]] * 2
+        assert [answer["index"] for answer in call] == [0, 1]  # each image has its own
         assert 0 <= call[0]["seed"] < 2**32
         assert answers(f"--seed={call[0]['seed']}") == call
 
