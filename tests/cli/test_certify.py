@@ -161,6 +161,28 @@ def test_a_certification_goes_on_with_what_it_was_begun_with(run, capsys):
     assert "records with alpha=0.01, asked for is 0.05; certify under another --name" in capsys.readouterr().err
 
 
+def test_a_certification_under_another_name_goes_on_with_its_own(run):
+    assert main(["certify", str(run), *CERTIFY]) == 0
+    assert main(["certify", str(run), *CERTIFY, "--alpha=0.01", "--name=strict"]) == 0
+    assert main(["certify", str(run), "--device=cpu", "--examples=10", "--name=strict"]) == 0
+    records = merge(run / "certify" / "strict").records
+    assert (len(records), {record.certificate.alpha for record in records}) == (10, {0.01})
+
+
+def test_a_rank_takes_the_device_that_was_asked_for_by_its_number_on_the_machine(run, monkeypatch, capsys):
+    asked = []
+
+    def choose(*what):
+        asked.append(what)
+        raise ValueError("none")
+
+    monkeypatch.setattr("ars.experiments.device.choose_device", choose)
+    for name, value in (("WORLD_SIZE", "4"), ("RANK", "3"), ("LOCAL_RANK", "1")):
+        monkeypatch.setenv(name, value)
+    assert main(["certify", str(run), *CERTIFY[:-1], "--device=cuda"]) == 2
+    assert asked == [("cuda", 1)]
+
+
 def test_another_mode_than_was_begun_is_refused_by_name(run, capsys):
     assert main(["certify", str(run), *CERTIFY, "--mode=curve", "--radii", "0", "1/255"]) == 0
     capsys.readouterr()

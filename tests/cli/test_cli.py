@@ -211,6 +211,8 @@ def test_bad_training_requests_leave_nothing_behind(arguments, words, capsys, tm
 def test_certify_report_and_predict_follow_from_a_run(trained, capsys, tmp_path):
     assert main(["certify", str(trained), *FEW, "--stages", "2", "--device", "cpu"]) == 0
     assert "ARS" in capsys.readouterr().out
+    with np.load(trained / "certify" / "test" / "stages.npz") as stages:
+        assert stages["index"].tolist() == [0, 1]
     assert main(["report", str(trained), "--out", str(tmp_path / "report"), "--json"]) == 0
     json.loads(capsys.readouterr().out)
     assert (tmp_path / "report" / "index.html").is_file()
