@@ -6,6 +6,8 @@ import shutil
 import signal
 
 import pytest
+import torch
+import yaml
 
 from ars.cli import main, vote
 from ars.experiments import voting
@@ -59,3 +61,22 @@ def test_a_begun_vote_of_other_draws_is_not_thrown_away(interrupted, capfd):
     assert "vote-begun.json is a vote of 20 draws with seed 0 in float32, begun on 10 images; go on with it, or" in line
     assert line.endswith("move it away to vote with 30 draws with seed 0 in float32")
     assert (interrupted / "vote-begun.json").read_text() == begun
+
+
+def test_a_vote_has_the_seed_and_the_precision_of_the_recipe_and_all_that_was_asked_for(run, monkeypatch, capsys):
+    recipe = yaml.safe_load((run / "recipe.yaml").read_text())
+    recipe["certify"] |= {"seed": 5, "precision": "bfloat16"}
+    (run / "recipe.yaml").write_text(yaml.safe_dump(recipe))
+    handed = {}
+
+    def vote_run(folder, **how):
+        handed.update(how)
+        raise ValueError("not now")
+
+    monkeypatch.setattr(voting, "vote_run", vote_run)
+    asked = ["--draws=7", "--device=cpu", "--classifier=my:net", "--data.root=photos"]
+    assert main(["vote", str(run), *asked]) == 2
+    assert "not now" in capsys.readouterr().err
+    wanted = {"draws": 7, "seed": 5, "precision": "bfloat16", "device": torch.device("cpu"), "classifier": "my:net"}
+    assert {name: handed[name] for name in wanted} == wanted
+    assert list(handed["moved"]) == ["--data.root=photos"]
