@@ -4,6 +4,7 @@ import dataclasses
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,9 +17,12 @@ from safetensors.torch import load_file
 
 from ars.certification import shards
 from ars.certification.shards import merge
-from ars.cli import main
+from ars.cli import main, sweep
 from ars.data.opening import open_benchmark
 from ars.experiments.alone import alone_in
+from ars.experiments.sweeps.budget import Budget
+from ars.experiments.sweeps.file import read_sweep
+from ars.experiments.sweeps.times import Figure, Times
 
 BASE = """
 data: {passes: 1}
@@ -123,6 +127,31 @@ def test_a_sweep_ends_in_time_and_goes_on(written, tmp_path, capsys):
     assert f"cohen-s1-seed0: train {5000 - epochs} epochs, certify 12 images" in capsys.readouterr().out
     assert main([*arguments, "--minutes", "0"]) == 0
     assert "[1/1]" not in capsys.readouterr().out
+
+
+def test_a_first_shard_that_would_end_too_late_is_not_begun(written, undisturbed, tmp_path, monkeypatch):
+    cell, asked = read_sweep(written).cells[0], []
+    run = shutil.copytree(undisturbed / cell.name, tmp_path / cell.name)
+    shutil.rmtree(run / "certify")
+
+    def certify(request, device, *, enough):
+        asked.append((device, enough()))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sweep, "certify_with_progress", certify)
+    for seconds in (10.0, 0.1):  # an image, of which a shard has ten
+        times = Times([], [Figure("cohen", None, epoch=None, image=seconds, vote=None)])
+        with pytest.raises(KeyboardInterrupt):
+            sweep.make_cell(cell, run, "cpu", Budget(1.0), times)
+    assert asked == [("cpu", True), ("cpu", False)]
+
+
+def test_the_device_that_was_asked_for_is_looked_at_once_and_is_every_cells(written, tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr("ars.experiments.device.choose_device", asked.append)
+    monkeypatch.setattr(sweep, "make_cell", lambda cell, folder, device, *_: asked.append((folder.name, device)))
+    assert main(["sweep", str(written), "--out", str(tmp_path / "runs"), "--device", "cuda:1"]) == 0
+    assert asked == ["cuda:1", *((name, "cuda:1") for name in CELLS)]
 
 
 def test_a_benchmark_is_opened_once(written, tmp_path, monkeypatch):
