@@ -234,6 +234,15 @@ def test_a_report_on_a_part_must_be_asked_for(run, capsys, tmp_path, monkeypatch
     assert "still to be certified" in (tmp_path / "report" / "index.html").read_text()
 
 
+def test_a_report_is_of_the_records_that_are_named(run, capsys, tmp_path):
+    assert main(["certify", str(run), *CERTIFY]) == 0
+    assert main(["certify", str(run), *CERTIFY, "--examples=3", "--name=few"]) == 0
+    capsys.readouterr()
+    assert main(["report", str(run), "--out", str(tmp_path / "report"), "--name=few", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["rows"][0]["images"] == [3]
+    assert len((tmp_path / "report" / "images-run.csv").read_text().splitlines()) == 1 + 3
+
+
 def test_a_model_of_ones_own_is_certified_and_reported(tmp_path, monkeypatch, capsys):
     (tmp_path / "own_model.py").write_text(MODEL)
     monkeypatch.chdir(tmp_path)
