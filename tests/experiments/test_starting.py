@@ -14,7 +14,7 @@ from ars.experiments.recipe import Classifier, RecipeError, Start, cell_name
 from ars.experiments.recipe_file import read_recipe
 from ars.experiments.run import load_run
 from ars.experiments.starting import epochs_in_all, start_folder, start_of, starts_of
-from ars.experiments.timing import train_seconds
+from ars.experiments.timing import train_seconds, write_train_seconds
 from ars.experiments.training import train_run
 from ars.experiments.weights import round_weights
 from ars.training.checkpoint import load_tensors
@@ -97,6 +97,15 @@ def test_a_start_counts_in_the_time_and_a_trained_run_loads(recipe, tmp_path):
     images, _ = benchmark.examples("test", [0])
     assert model(images, torch.Generator().manual_seed(0)).shape == (1, 2)
     assert not train_run(recipe, run, device=CPU)
+
+
+def test_the_time_of_a_shared_start_counts_in_every_run(recipe, tmp_path):
+    start = start_of(recipe)
+    folder = start_folder(tmp_path, start)
+    assert train_run(start, folder, device=CPU)
+    write_train_seconds(folder, 1000.0)
+    assert train_run(recipe, tmp_path / "run", device=CPU, starts=tmp_path)
+    assert train_seconds(tmp_path / "run") >= 1000
 
 
 @pytest.mark.parametrize("steps", [2, 14])  # within the start, which has 12 steps, and after it
