@@ -6,7 +6,7 @@ import torch
 import yaml
 
 from ars.certification.shards import merge
-from ars.experiments.certifying.given import Given, import_model
+from ars.experiments.certifying.given import Given, check_certified, import_model
 from ars.experiments.certifying.local_engine import certify_run
 from ars.experiments.certifying.request import Request
 from ars.experiments.recipe import CertifySettings, RecipeError
@@ -226,3 +226,19 @@ def test_changed_weights_are_not_mixed_with_earlier_records(models):
         sys.modules["my_models"].network[1].bias += 1
     with pytest.raises(ValueError, match="a model with other weights"):
         certify_run(Request(models / "out", settings, given=given), device=CPU)
+
+
+def test_the_models_of_all_certifications_in_a_folder_are_known(models):
+    given, out = Given("my_models:smoothed", ("--data.kind=digits",)), models / "out"
+    settings = CertifySettings(examples=2, n_select=10, n_estimate=20, precision="float32")
+    model = import_model(given.model)
+    bias = sys.modules["my_models"].network[1].bias.data
+    for number, name in enumerate(("first", "second")):
+        bias.fill_(number)
+        certify_run(Request(out, settings, name=name, given=given), device=CPU)
+    for number in (0, 1):
+        bias.fill_(number)
+        check_certified(out, model)
+    bias.fill_(2)
+    with pytest.raises(RecipeError, match="holds records of a model with other weights or noise"):
+        check_certified(out, model)
