@@ -18,7 +18,7 @@ from ars.cli.interrupt import stoppable
 from ars.data.settings import Data
 from ars.experiments.recipe import Recipe
 from ars.experiments.recipe_file import read_recipe, recipe_keys
-from ars.theory import ars_radius_linf
+from ars.theory import ars_radius_l2, ars_radius_linf
 
 TINY = [
     "--data.passes=1",
@@ -125,6 +125,23 @@ def test_radius_prints_what_the_theory_says(capsys):
     assert "abstain" in capsys.readouterr().out
     assert main(["radius", "--sigma", "0.5", "--dim", "3072", "--p-plus", "0.99", "--norm", "l2"]) == 0
     assert capsys.readouterr().out == "radius 1.163173 in l2\n"
+
+
+def test_a_bound_on_the_runner_up_counts_in_both_norms(capsys):
+    question = ["radius", "--sigma=0.5", "--dim=3072", "--p-plus=0.6", "--p-minus=0.1", "--json"]
+    assert main(question) == 0
+    assert json.loads(capsys.readouterr().out)["radius"] == ars_radius_linf([0.5], 3072, 0.6, 0.1)
+    assert main([*question, "--norm=l2"]) == 0
+    assert json.loads(capsys.readouterr().out)["radius"] == ars_radius_l2([0.5], 0.6, 0.1)
+
+
+def test_a_reader_that_went_away_is_a_failure_without_a_word(monkeypatch, capsys):
+    def gone(options):
+        raise BrokenPipeError
+
+    monkeypatch.setattr("ars.cli.radius.run", gone)
+    assert main(["radius", "--sigma=0.5", "--dim=3072", "--p-plus=0.6"]) == 1
+    assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize(
