@@ -2,6 +2,7 @@
 
 import dataclasses
 import sys
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -187,6 +188,23 @@ def test_a_trial_of_a_few_steps_says_what_came_of_it(here, capsys):
     assert main(["train", "--out=run", *TINY]) == 0
     assert "run: epoch 1 of 7, ended after 1 step: loss" in capsys.readouterr().err
     assert '"validation_accuracy": ' in (here / "desk" / "run" / "train.jsonl").read_text()
+
+
+def test_an_epoch_goes_to_tensorboard_where_that_is_installed(here, monkeypatch):
+    written = []
+    monkeypatch.setattr("ars.experiments.tensorboard.scalars", lambda folder: nullcontext(written.append))
+    assert main(["train", "--out=run", *TINY]) == 0
+    assert [(at.epoch, at.steps) for at in written] == [(1, 1)]
+
+
+def test_the_device_that_was_asked_for_is_trained_on(here, capsys, monkeypatch):
+    monkeypatch.setattr("ars.experiments.device.choose_device", lambda *what: told(f"{what} was chosen"))
+    assert main(["train", "--out=run", *TINY[:-1], "--device=cuda:1"]) == 2
+    assert sentence(capsys) == "ars: ('cuda:1', None) was chosen"
+
+
+def told(words):
+    raise ValueError(words)
 
 
 def test_a_full_memory_is_one_sentence_with_the_settings_that_help(here, capsys, monkeypatch):
