@@ -146,16 +146,23 @@ def shifted_by(number):
     return lambda x: x + shift
 
 
+def shifted_by_default(number):
+    shift = torch.full((3,), number)
+    return lambda x, by=shift: x + by
+
+
 @pytest.mark.parametrize(
     "keep",
     [
         lambda number: torch.full((3,), number),
         lambda number: [torch.full((3,), number)],
         lambda number: {"table": (np.full(3, number),)},
+        lambda number: np.array([1.0, 2.0, number]),
         shifted_by,
+        shifted_by_default,
         lambda number: [Table(number)],
     ],
-    ids=["tensor", "list", "mapping", "function", "module in a list"],
+    ids=["tensor", "list", "mapping", "end of an array", "function", "default of a function", "module in a list"],
 )
 def test_numbers_that_no_state_dict_holds_are_told_apart(keep):
     one, same, other = (fingerprint(cohen(Kept(keep(number)), sigma=0.5)) for number in (0.25, 0.25, 0.75))
