@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch.nn import functional
 
 from ars.certification.seen_images import difference
 from ars.data.digits import DigitsOnPhotographs
@@ -9,7 +10,12 @@ from ars.experiments.looking import how_they_look, look_at
 
 
 def blurred(images):
-    return torch.nn.functional.avg_pool2d(images, 5, stride=1, padding=2, count_include_pad=False)
+    return functional.avg_pool2d(images, 5, stride=1, padding=2, count_include_pad=False)
+
+
+def flattened(images):
+    """Each quarter in its mean colour: all halves are as bright as before."""
+    return functional.interpolate(functional.avg_pool2d(images, 12), scale_factor=12)
 
 
 @pytest.mark.parametrize(
@@ -21,9 +27,10 @@ def blurred(images):
         lambda images: images.roll(1, 0),
         lambda images: (images + 0.02).clamp(0, 1),
         blurred,
+        flattened,
         lambda images: (images + 0.2 * torch.randn(images.shape, generator=torch.Generator())).clamp(0, 1),
     ],
-    ids=["mirrored", "upside down", "turned", "in another order", "brighter", "blurred", "noisy"],
+    ids=["mirrored", "upside down", "turned", "in another order", "brighter", "blurred", "flattened", "noisy"],
 )
 def test_changed_images_look_otherwise(change):
     digits = DigitsOnPhotographs()
