@@ -88,11 +88,14 @@ def test_an_interrupted_vote_goes_on(run):
 
     with pytest.raises(KeyboardInterrupt):
         vote(run, stop=stop)
-    assert json.loads((run / "vote-begun.json").read_text())["images"] == 10
+    begun = json.loads((run / "vote-begun.json").read_text())
+    assert begun["images"] == 10
+    (run / "vote-begun.json").write_text(json.dumps({**begun, "seconds": 1000.0}))
     seen = []
     again = vote(run, report=lambda tally, total: seen.append((tally.images, total)))
     assert seen == [(10, SEEN), (SEEN, SEEN)]
     assert (again.correct, again.images) == (whole.correct, whole.images)
+    assert again.seconds > 1000 > whole.seconds
     assert not (run / "vote-begun.json").exists()
 
 
