@@ -183,6 +183,19 @@ def test_a_rank_takes_the_device_that_was_asked_for_by_its_number_on_the_machine
     assert asked == [("cuda", 1)]
 
 
+def test_ray_is_told_the_request_and_the_device(run, monkeypatch, capsys):
+    told = []
+
+    def certify_with_ray(request, *, device_name, **how):
+        told.append((request.folder, request.settings.n_estimate, request.name, request.shard_size, device_name))
+        raise ValueError("no workers")
+
+    monkeypatch.setattr("ars.experiments.certifying.ray_engine.certify_with_ray", certify_with_ray)
+    assert main(["certify", str(run), *CERTIFY, "--engine=ray", "--name=far"]) == 2
+    assert "no workers" in capsys.readouterr().err
+    assert told == [(run, 60, "far", 2, "cpu")]
+
+
 def test_another_mode_than_was_begun_is_refused_by_name(run, capsys):
     assert main(["certify", str(run), *CERTIFY, "--mode=curve", "--radii", "0", "1/255"]) == 0
     capsys.readouterr()
