@@ -65,6 +65,14 @@ def test_training_seconds_add_up_over_sessions(tiny, tmp_path):
     assert 1000 <= seconds <= 1000 + time.monotonic() - began + 0.05
 
 
+def test_the_seed_of_the_recipe_is_that_of_training_and_validation(tiny, tmp_path, monkeypatch):
+    seeds = []
+    monkeypatch.setattr("ars.training.loop.step_seed", lambda seed, step, **how: seeds.append(seed) or seed)
+    recipe = tiny(seed=3, train=dataclasses.replace(TINY.train, max_steps=1))
+    assert train_run(recipe, tmp_path / "run", device=CPU)
+    assert set(seeds) == {3}
+
+
 @pytest.mark.parametrize("norm", ["l2", "linf"])
 def test_adversarial_examples_are_made_in_the_norm_that_will_be_certified(tiny, tmp_path, monkeypatch, norm):
     norms = []
