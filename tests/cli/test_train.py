@@ -197,10 +197,14 @@ def test_an_epoch_goes_to_tensorboard_where_that_is_installed(here, monkeypatch)
     assert [(at.epoch, at.steps) for at in written] == [(1, 1)]
 
 
-def test_the_device_that_was_asked_for_is_trained_on(here, capsys, monkeypatch):
+def test_the_device_that_was_asked_for_is_trained_on_by_each_rank_its_own(here, capsys, monkeypatch):
     monkeypatch.setattr("ars.experiments.device.choose_device", lambda *what: told(f"{what} was chosen"))
     assert main(["train", "--out=run", *TINY[:-1], "--device=cuda:1"]) == 2
     assert sentence(capsys) == "ars: ('cuda:1', None) was chosen"
+    for name, value in (("WORLD_SIZE", "4"), ("RANK", "3"), ("LOCAL_RANK", "1")):
+        monkeypatch.setenv(name, value)
+    assert main(["train", "--out=run", *TINY[:-1], "--device=cuda"]) == 2
+    assert capsys.readouterr().err == "ars (rank 3 of 4): ('cuda', 1) was chosen\n"
 
 
 def told(words):
