@@ -50,6 +50,7 @@ def test_training_that_was_stopped_goes_on(tiny, tmp_path):
     assert train_run(tiny(), tmp_path / "run", device=CPU, watch=seen.append)
     assert (seen[0].step, seen[-1].step, seen[-1].steps) == (3, 5, 5)
     assert seen[-1].seconds_left == 0
+    assert [path.name for path in (tmp_path / "run").glob("*.safetensors")] == ["model.safetensors"]
 
 
 def test_training_seconds_add_up_over_sessions(tiny, tmp_path):
