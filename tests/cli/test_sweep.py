@@ -154,6 +154,18 @@ def test_the_device_that_was_asked_for_is_looked_at_once_and_is_every_cells(writ
     assert asked == ["cuda:1", *((name, "cuda:1") for name in CELLS)]
 
 
+def test_cells_train_their_starts_beside_them_for_others_to_share(written, tmp_path, monkeypatch):
+    seen = []
+
+    def train_run(recipe, folder, **how):
+        seen.append((folder, how["starts"]))
+        raise ValueError("not now")
+
+    monkeypatch.setattr("ars.experiments.training.train_run", train_run)
+    assert main(["sweep", str(written), "--out", str(tmp_path), "--device", "cpu"]) == 1
+    assert seen == [(tmp_path / name, tmp_path) for name in CELLS]
+
+
 def test_a_benchmark_is_opened_once(written, tmp_path, monkeypatch):
     from ars.experiments import keeping
 
