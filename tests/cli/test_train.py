@@ -70,8 +70,9 @@ def test_a_certification_that_is_given_anew_is_kept(here, capsys, monkeypatch, t
     assert "run: certify.n_estimate is 500 from now on, was 1000; a certification" in capsys.readouterr().err
     after = read_recipe(here / "desk/run/recipe.yaml")
     assert after == dataclasses.replace(before, certify=dataclasses.replace(before.certify, n_estimate=500))
-    assert main([*command, "--certify.n_estimate=500", "--sigma=0.4"]) == 2
+    assert main([*command, "--certify.n_estimate=600", "--sigma=0.4"]) == 2
     assert f"holds a run of another recipe (sigma is {before.sigma} there, 0.4 here); choose" in sentence(capsys)
+    assert read_recipe(here / "desk/run/recipe.yaml") == after
 
 
 def test_k_is_short_for_the_size_and_is_part_of_the_usual_name(here, capsys):
