@@ -1,5 +1,6 @@
 import dataclasses
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -242,3 +243,9 @@ def test_the_models_of_all_certifications_in_a_folder_are_known(models):
     bias.fill_(2)
     with pytest.raises(RecipeError, match="holds records of a model with other weights or noise"):
         check_certified(out, model)
+
+
+@pytest.mark.parametrize(("at_most", "images", "examples"), [(True, 300, 100), (True, 40, 20), (False, 40, 100)])
+def test_where_no_number_was_asked_for_the_usual_one_is_certified_or_all(at_most, images, examples):
+    request = Request(Path("run"), CertifySettings(examples=100, every=2), at_most=at_most)
+    assert request.settings_for(images).examples == examples
