@@ -147,6 +147,8 @@ def test_models_of_ones_own_have_lines_of_their_own(make_run):
     figure = draw_curves(make_table(make_sections(load_runs(runs))).sections).figure
     lines = [(line.get_color(), line.get_linestyle()) for line in figure.axes[0].get_lines()]
     assert len(lines) == len(set(lines)) == 2
+    [section] = make_sections(load_runs([*runs, make_run("theirs")]))
+    assert [group.method for group in section.groups] == ["cohen", "mine:plain", "mine:masked"]  # as they were given
 
 
 def test_two_checkpoints_of_a_model_of_ones_own_stand_side_by_side(make_run):

@@ -6,6 +6,7 @@ of processes nor on what is done already, so any process may write any shard at 
 """
 
 import json
+import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -219,8 +220,9 @@ def name_images(indices: tuple[int, ...], every: int) -> str:
 
 
 def _nothing(folder: Path) -> IncompleteError:
-    name = "" if folder.name == MAIN else f" --name {folder.name}"
-    return IncompleteError(f"{folder} holds no records; run `ars certify {folder.parent.parent}{name}` first")
+    name = [] if folder.name == MAIN else ["--name", folder.name]
+    command = shlex.join(["ars", "certify", str(folder.parent.parent), *name])
+    return IncompleteError(f"{folder} holds no records; run `{command}` first")
 
 
 def _check_same(folder: Path, have: Manifest, wanted: Manifest) -> None:

@@ -123,8 +123,14 @@ class Section:
 
 
 def make_sections(runs: Iterable[Run]) -> list[Section]:
-    """Sort runs into sections by benchmark, size, threat, bound, grid and noise level, and into groups by method."""
-    ordered = sorted(runs, key=lambda run: (_section_key(run), method_rank(run.method), run.seed))
+    """Sort runs into sections by benchmark, size, threat, bound, grid and noise level, and into groups by method.
+
+    Methods that the paper does not have come last, as they are given.
+    """
+    runs = list(runs)
+    order = dict.fromkeys((*METHOD_NAMES, *(run.method for run in runs)))
+    rank = {method: number for number, method in enumerate(order)}
+    ordered = sorted(runs, key=lambda run: (_section_key(run), rank[run.method], run.seed))
     return [
         Section(tuple(group for _, own in groupby(section, key=lambda run: run.method) for group in _trainings(own)))
         for _, section in groupby(ordered, key=_section_key)
