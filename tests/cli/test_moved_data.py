@@ -93,6 +93,15 @@ def test_the_data_is_found_from_any_folder_and_after_it_was_moved(made, elsewher
     assert json.loads((elsewhere / "run" / "vote.json").read_text())["draws"] == 1
 
 
+def test_where_a_folder_has_fewer_images_than_its_recipe_says_all_are_certified(elsewhere, capsys):
+    assert main(["certify", "run", *FEW[1:], "--examples=100"]) == 2
+    assert "test images at every=1, so 100 are too many" in sentence(capsys)
+    assert main(["certify", "run", *FEW[1:]]) == 0  # 100, says the recipe
+    records = elsewhere / "run" / "certify" / "test"
+    made = sum(len(shard.read_text().splitlines()) for shard in records.glob("shard-*.jsonl"))
+    assert made == len(json.loads((records / "files.json").read_text())) < 100
+
+
 def test_data_that_is_not_the_runs_is_refused(made, elsewhere, capsys):
     assert main(["certify", "run", *FEW]) == 0
     fill(elsewhere / "brighter", seed=1)

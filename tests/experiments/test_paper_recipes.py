@@ -100,7 +100,12 @@ class StandIn(Benchmark):
         return self
 
 
-WHICH = {"cifar_backgrounds": (64, 10, CifarResNet), "celeba": (160, 2, ResNet50), "imagenet": (224, 1000, ResNet50)}
+WHICH = {
+    "cifar_backgrounds": (64, 10, CifarResNet),
+    "celeba": (160, 2, ResNet50),
+    "imagenet": (224, 1000, ResNet50),
+    "folder": (64, 3, CifarResNet),
+}
 
 
 @pytest.mark.parametrize("path", [path for path in sorted(RECIPES.glob("*.yaml")) if path.stem != "digits"],
@@ -113,5 +118,5 @@ def test_every_recipe_builds_a_model_for_its_images(path):
     check_fit(path.stem, model, benchmark, torch.device("cpu"), trains=True)
     assert isinstance(model.classifier[1], network)
     if recipe.method == "adaptive":
-        width = {"cifar_backgrounds": 32, "celeba": 64, "imagenet": 16}[recipe.data.kind]
+        width = {"cifar_backgrounds": 32, "celeba": 64, "imagenet": 16, "folder": 16}[recipe.data.kind]
         assert model.mechanism.steps[1].mask.to_mask.in_channels == width

@@ -20,6 +20,7 @@ from ars.cli.options import (
     add_memory,
     check_count,
     data_overrides,
+    of_a_folder,
     override,
     settings_of,
 )
@@ -107,7 +108,7 @@ def run(options: argparse.Namespace) -> int:
         name=options.name,
         shard_size=options.shard_size,
         given=given,
-        at_most=options.model is not None and options.examples is None,  # which no recipe asks for
+        at_most=options.examples is None and (options.model is not None or of_a_folder(folder)),
     )
     certify_with_progress(
         request, options.device, stages=options.stages, world=world, engine=options.engine, memory=options.memory
