@@ -185,3 +185,17 @@ def test_a_network_that_was_changed_by_hand_is_another(change):
     digests = [fingerprint(cohen(network(), sigma=0.5)), changed(0.25), changed(0.75)]
     assert len(set(digests)) == 3
     assert changed(0.25) == digests[1]
+
+
+def test_parts_that_refer_to_the_whole_model_are_told_apart_as_well():
+    def referring(number):
+        net = nn.Sequential(Kept(torch.full((3,), number)), nn.Linear(3, 3))
+        nn.init.constant_(net[1].weight, 0.5)
+        nn.init.constant_(net[1].bias, 0.5)
+        other = Kept([net])  # the parent in a list, so that it is not registered
+        net[0].others = [other, {net: other}, np.array(["a"]), np.array([None]), torch.eye(2).to_sparse()]
+        for part in net:
+            part.register_forward_hook(lambda module, inputs, output: output * net[1].weight.mean())
+        return fingerprint(cohen(net, sigma=0.5))
+
+    assert referring(0.25) == referring(0.25) != referring(0.75)
