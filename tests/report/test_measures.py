@@ -15,6 +15,7 @@ from ars.report.measures import (
     in_units,
     outcomes,
     round_radii,
+    rounded,
     show_grid_radius,
     show_radius,
     standard_accuracy,
@@ -63,6 +64,15 @@ def test_no_records_have_no_measure():
 def test_spread_is_the_sample_standard_deviation():
     assert (Spread((0.5, 0.7)).mean, Spread((0.5, 0.7)).std) == pytest.approx((0.6, 0.2 / math.sqrt(2)))
     assert Spread((0.5,)).std is None
+
+
+@pytest.mark.parametrize(("seeds", "shown"), [((0.6, 0.615), "60.8"), ((0.625, 0.6), "61.2"), ((0.7135,), "71.4")])
+def test_what_lies_between_two_decimals_is_rounded_to_the_even_one(seeds, shown):
+    assert rounded(100 * Spread(seeds).mean) == shown
+
+
+def test_anything_else_is_rounded_to_the_nearest():
+    assert (rounded(60.74999), rounded(60.75001), rounded(0.045, 2)) == ("60.7", "60.8", "0.04")
 
 
 def test_standard_error_of_certainty_is_zero():

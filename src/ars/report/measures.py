@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -105,6 +106,11 @@ class Spread:
     def std(self) -> float | None:
         """The sample standard deviation over the seeds; None where there is one seed only."""
         return float(np.std(self.values, ddof=1)) if len(self.values) > 1 else None
+
+
+def rounded(value: float, decimals: int = 1) -> str:
+    """The nearest decimal, ties to even: 60.0 and 61.5 have the mean 60.75, which binary fractions miss by a little."""
+    return f"{Decimal(f'{value:.9f}'):.{decimals}f}"
 
 
 def unit_scale(norm: Norm) -> int:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ars.certification.schedule import radius_name
-from ars.report.measures import Spread, in_units, show_radius, unit_name, unit_scale
+from ars.report.measures import Spread, in_units, rounded, show_radius, unit_name, unit_scale
 from ars.report.table import Block, Row, Table
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def _percent(spread: Spread) -> str:
     if not spread.values:
         return UNDECIDED
     std = spread.std
-    return f"{100 * spread.mean:.1f}" + (f" ({100 * std:.1f})" if std is not None else "")
+    return rounded(100 * spread.mean) + (f" ({rounded(100 * std)})" if std is not None else "")
 
 
 def _average_radius(row: Row) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ars.report.archive.cells import Cell
 from ars.report.archive.entries import Entry
-from ars.report.measures import Spread, in_units
+from ars.report.measures import Spread, in_units, rounded
 from ars.theory.rounding import truncate
 
 DASH = "–"
@@ -27,15 +27,17 @@ class Number:
     cut: bool = False
 
     def __str__(self) -> str:
-        mean = truncate(Fraction(self.mean), self.decimals) if self.cut else f"{self.mean:.{self.decimals}f}"
-        return mean + (f" ({self.std:.{self.decimals}f})" if self.std is not None else "")
+        mean, std = self._digits(self.decimals)
+        return mean + (f" ({std})" if std else "")
 
     @property
     def in_full(self) -> tuple[str, str]:
         """Mean and standard deviation for a program, with two more decimals."""
-        decimals = self.decimals + 2
-        mean = truncate(Fraction(self.mean), decimals) if self.cut else f"{self.mean:.{decimals}f}"
-        return mean, "" if self.std is None else f"{self.std:.{decimals}f}"
+        return self._digits(self.decimals + 2)
+
+    def _digits(self, decimals: int) -> tuple[str, str]:
+        mean = truncate(Fraction(self.mean), decimals) if self.cut else rounded(self.mean, decimals)
+        return mean, "" if self.std is None else rounded(self.std, decimals)
 
 
 @dataclass(frozen=True)
