@@ -334,6 +334,24 @@ def test_what_is_packed_can_be_certified_again(written, undisturbed, tmp_path, c
     assert "is a file; choose a folder" in capsys.readouterr().err
 
 
+def test_a_sweep_makes_what_is_not_packed_yet(written, undisturbed, tmp_path, capsys):
+    assert main(["pack", str(written), "--runs", str(undisturbed), "--out", str(tmp_path / "results")]) == 0
+    elsewhere = ["sweep", str(written), "--out", str(tmp_path / "runs"), "--packed", str(tmp_path / "results")]
+    capsys.readouterr()
+    assert main(elsewhere) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == [f"  {name}: done, packed" for name in CELLS]
+    assert not (tmp_path / "runs").exists()
+    (tmp_path / "results/tiny" / CELLS[0] / "recipe.yaml").unlink()
+    assert main([*elsewhere, "--device", "cpu"]) == 0
+    assert capsys.readouterr().out.splitlines()[-2:] == [f"  {CELLS[0]}: done", f"  {CELLS[1]}: done, packed"]
+    assert [path.name for path in (tmp_path / "runs").glob("[!.]*")] == CELLS[:1]
+
+
+def test_packed_results_that_are_not_there_are_told(written, tmp_path, capsys):
+    assert main(["sweep", str(written), "--out", str(tmp_path / "runs"), "--packed", str(tmp_path / "none")]) == 2
+    assert f"there is no folder {tmp_path / 'none'}; --packed names one" in capsys.readouterr().err
+
+
 def test_vote_prints_the_accuracy_that_it_keeps(undisturbed, capsys):
     run = undisturbed / CELLS[0]
     kept = (run / "vote.json").read_text()

@@ -32,6 +32,7 @@ another machine that has the folder. A cell that fails is reported, and the othe
   ars sweep recipes/sweeps/headline.yaml --out runs/fast --plan           what is left, and about how long
   ars sweep recipes/sweeps/headline.yaml --out runs/fast --minutes 25     end in time, go on later
   ars pack recipes/sweeps/headline.yaml --runs runs/fast --out results    what is worth keeping, small
+  ars sweep recipes/sweeps/seeds.yaml --out runs/fast --packed results    where only that was kept
 
 docs/sweep.md says what a sweep file holds.
 """
@@ -42,6 +43,7 @@ def add_to(commands: Subparsers) -> None:
     parser = add_command(commands, "sweep", run, summary="train and certify many cells", teach=TEACH, goes_on=True)
     parser.add_argument("sweep", type=Path, metavar="SWEEP", help="a sweep file")
     parser.add_argument("--out", type=Path, required=True, metavar="RUNS", help="where the run folders go")
+    parser.add_argument("--packed", type=Path, metavar="RESULTS", help="skip what 'ars pack' has put there, too")
     parser.add_argument("--minutes", type=float, metavar="M", help="end after so long, in a state to go on from")
     parser.add_argument("--plan", action="store_true", help="say what is left and exit")
     add_device(parser)
@@ -51,7 +53,9 @@ def run(options: argparse.Namespace) -> int:
     """Go through the cells; 1 where some failed."""
     one_process("ars sweep")
     sweep, budget = read_sweep(options.sweep), Budget(options.minutes)
-    plan = make_plan(sweep, options.out)
+    if options.packed is not None and not options.packed.is_dir():
+        raise ValueError(f"there is no folder {options.packed}; --packed names one that 'ars pack' has written to")
+    plan = make_plan(sweep, options.out, options.packed)
     print(show(sweep, plan), flush=True)
     if options.plan or not plan.left:
         return 0
@@ -66,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
         try:
             failed = _attempt_all(plan, options.out, options.device, budget)
         finally:
-            print(show(sweep, make_plan(sweep, options.out)), flush=True)
+            print(show(sweep, make_plan(sweep, options.out, options.packed)), flush=True)
     if budget.spent:
         print(f"{options.minutes:g} min are up; run the same command again to go on from here", flush=True)
     if failed:
@@ -98,7 +102,8 @@ def describe(row: Row) -> str:
     """A cell, what is left of it, and about how long that takes."""
     if row.left is None:
         return f"{row.cell.name}: {row.problem}"
-    return f"{row.cell.name}: {row.left}" + ("" if row.done else f", {about(row.seconds)}")
+    added = ", packed" if row.packed else "" if row.done else f", {about(row.seconds)}"
+    return f"{row.cell.name}: {row.left}{added}"
 
 
 def about(seconds: float | None) -> str:

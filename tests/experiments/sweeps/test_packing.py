@@ -19,7 +19,9 @@ from ars.experiments.run import load_run
 from ars.experiments.sweeps import masks
 from ars.experiments.sweeps.file import Sweep
 from ars.experiments.sweeps.masks import save_average_masks
-from ars.experiments.sweeps.packing import pack_cell, pack_sweep, portable
+from ars.experiments.sweeps.packing import pack_cell, pack_sweep
+from ars.experiments.sweeps.plan import make_plan
+from ars.experiments.sweeps.portable import portable
 from ars.smoothing import Release
 
 from ..conftest import CPU, TINY
@@ -109,6 +111,76 @@ def test_unfinished_cells_are_left_out_and_named(runs, tmp_path):
     assert said["other"] == "left out: train 1 epochs, certify 6 images, vote, masks"
     assert sorted(path.name for path in (tmp_path / "results/mine").iterdir()) == ["run", "sweep.yaml"]
     assert (tmp_path / "results/mine/sweep.yaml").read_text() == path.read_text()
+
+
+def plan_elsewhere(tmp_path, **changes):
+    """What is left on a machine that has the packed results alone."""
+    sweep = Sweep("tiny", tmp_path / "sweep.yaml", (cell(**changes),), ())
+    [row] = make_plan(sweep, tmp_path / "elsewhere", tmp_path / "results").rows
+    return row
+
+
+@pytest.fixture
+def packed(runs, tmp_path):
+    (tmp_path / "sweep.yaml").write_text("the sweep")
+    pack_sweep(Sweep("tiny", tmp_path / "sweep.yaml", (cell(),), ()), runs, tmp_path / "results")
+    return tmp_path / "results" / "tiny" / "run"
+
+
+def test_a_cell_that_lies_packed_is_done_where_its_run_is_not(packed, tmp_path):
+    row = plan_elsewhere(tmp_path)
+    assert (row.done, row.packed, row.seconds) == (True, True, 0)
+    assert not plan_elsewhere(tmp_path, name="another").done
+    assert plan_elsewhere(tmp_path, vote=0).done
+
+
+@pytest.mark.parametrize(
+    "missing", ["vote.json", "masks.npz", "timing.json", "recipe.yaml", "certify/test/settings.json"]
+)
+def test_a_cell_that_is_not_wholly_packed_is_not_done(packed, tmp_path, missing):
+    (packed / missing).unlink()
+    assert not plan_elsewhere(tmp_path).done
+
+
+def test_a_cell_whose_weights_or_further_images_are_asked_for_is_not_done_without_them(packed, tmp_path):
+    more = dataclasses.replace(TINY, certify=dataclasses.replace(TINY.certify, examples=7))
+    fewer = dataclasses.replace(TINY, certify=dataclasses.replace(TINY.certify, examples=2))
+    assert not plan_elsewhere(tmp_path, keep_weights=True).done
+    assert not plan_elsewhere(tmp_path, recipe=more).done
+    assert plan_elsewhere(tmp_path, recipe=fewer).done
+    assert not plan_elsewhere(tmp_path, vote=99).done
+
+
+@pytest.mark.parametrize(
+    ("recipe", "words"),
+    [
+        (dataclasses.replace(TINY, seed=5), "another recipe; remove it, or choose other results"),
+        (dataclasses.replace(TINY, certify=dataclasses.replace(TINY.certify, alpha=0.01)), "records with alpha=0.05"),
+    ],
+)
+def test_packed_cells_of_another_training_or_certification_are_refused(packed, tmp_path, recipe, words):
+    row = plan_elsewhere(tmp_path, recipe=recipe)
+    assert (row.done, row.left) == (False, None)
+    assert words in row.problem
+
+
+def test_a_packed_recipe_is_the_cells_wherever_the_data_lies(packed, tmp_path):
+    there = dataclasses.replace(TINY, data=Data(kind="cifar_backgrounds", root="/data", backgrounds="/scenes"))
+    (packed / "recipe.yaml").write_text(portable(there).to_yaml())
+    assert plan_elsewhere(tmp_path, recipe=there).packed
+
+
+def test_a_run_that_is_there_counts_before_what_was_packed_of_it(runs, packed, tmp_path):
+    sweep = Sweep("tiny", tmp_path / "sweep.yaml", (cell(),), ())
+    [row] = make_plan(sweep, runs, tmp_path / "results").rows
+    assert (row.done, row.packed) == (True, False)
+
+
+def test_packing_elsewhere_leaves_what_was_packed_as_it_is(packed, tmp_path):
+    before, told = contents(packed), []
+    sweep = Sweep("tiny", tmp_path / "sweep.yaml", (cell(),), ())
+    count = pack_sweep(sweep, tmp_path / "elsewhere", tmp_path / "results", report=lambda _, what: told.append(what))
+    assert (count, told, contents(packed)) == (0, ["packed before"], before)
 
 
 def test_records_of_weights_that_were_trained_again_are_not_packed_beside_these(runs, tmp_path):

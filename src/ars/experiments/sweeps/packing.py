@@ -7,7 +7,7 @@ import gzip
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import Path
 
 from ars.certification.run_folder import (
     BENCHMARK,
@@ -27,10 +27,11 @@ from ars.certification.run_folder import (
 )
 from ars.certification.shards import SETTINGS, merge
 from ars.certification.writing import write_whole
-from ars.experiments.recipe import MASKED, Recipe
+from ars.experiments.recipe import MASKED
 from ars.experiments.recipe_file import read_recipe
 from ars.experiments.sweeps.file import Cell, Sweep
 from ars.experiments.sweeps.plan import make_plan
+from ars.experiments.sweeps.portable import portable
 from ars.experiments.timing import train_seconds
 from ars.report.tally import read_tally
 
@@ -45,8 +46,10 @@ def pack_sweep(
     if results.exists() and not results.is_dir():
         raise ValueError(f"{results} is a file; choose a folder with --out")
     packed = 0
-    for row in make_plan(sweep, runs).rows:
-        if row.done:
+    for row in make_plan(sweep, runs, results).rows:
+        if row.packed:
+            report(row.cell, "packed before")
+        elif row.done:
             size = pack_cell(row.cell, runs / row.cell.name, results / sweep.name / row.cell.name)
             report(row.cell, f"{size / 1e6:.2f} MB")
             packed += 1
@@ -94,21 +97,3 @@ def pack_cell(cell: Cell, run: Path, target: Path) -> int:
     for name in {LOG, MASKS, MODEL, VOTE, *others} - content.keys():  # of an earlier packing
         (target / name).unlink(missing_ok=True)
     return sum((target / name).stat().st_size for name in content)
-
-
-def portable(recipe: Recipe) -> Recipe:
-    """The recipe without paths of the machine that it ran on: its data is then found where ARS_DATA says."""
-    data = recipe.data
-    borrowed = (recipe.classifier.from_run, recipe.classifier.weights)
-    if any(path and _absolute(path) for path in borrowed):
-        raise ValueError("classifier.from_run and classifier.weights of a packed run must be relative paths")
-    if not any(path and _absolute(path) for path in (data.root, data.backgrounds)):
-        return recipe
-    if data.kind == "folder":
-        raise ValueError("data.root and data.backgrounds of a packed run must be relative paths; sweep with such ones")
-    root, backgrounds = (None if path and _absolute(path) else path for path in (data.root, data.backgrounds))
-    return replace(recipe, data=replace(data, root=root, backgrounds=backgrounds))
-
-
-def _absolute(path: str) -> bool:
-    return PurePosixPath(path).is_absolute() or PureWindowsPath(path).is_absolute()

@@ -5,12 +5,25 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ars.certification.records import RecordError
-from ars.certification.run_folder import CHECKPOINT, LOG, MAIN, MASKS, MODEL, RECIPE, VOTE, digest_of, records_folder
-from ars.certification.shards import IncompleteError, Layout, merge, read_manifest
+from ars.certification.run_folder import (
+    CHECKPOINT,
+    LOG,
+    MAIN,
+    MASKS,
+    MODEL,
+    RECIPE,
+    TIMING,
+    VOTE,
+    digest_of,
+    records_folder,
+)
+from ars.certification.shards import IncompleteError, Layout, read_manifest
 from ars.experiments.certifying.beginning import begun_settings
 from ars.experiments.recipe import MASKED, CertifySettings, Recipe, RecipeError
 from ars.experiments.recipe_file import read_recipe
 from ars.experiments.sweeps.file import Cell
+from ars.experiments.sweeps.portable import portable
+from ars.report.packed import read_certification
 from ars.report.tally import read_tally
 
 
@@ -44,8 +57,7 @@ class Left:
 def what_is_left(cell: Cell, folder: Path) -> Left:
     """Look at a cell's folder; one that holds another recipe or records of other settings is refused."""
     wanted = cell.recipe
-    if (folder / RECIPE).exists() and not _same_run(_begun_recipe(folder), wanted):
-        raise RecipeError(f"{folder} holds a run of another recipe; remove it, or choose another folder with --out")
+    _check_recipe(folder, wanted, "another folder with --out")
     settings = cell_settings(cell, folder)
     masked = wanted.method in MASKED
     if not (folder / MODEL).exists():
@@ -68,6 +80,21 @@ def what_is_left(cell: Cell, folder: Path) -> Left:
         vote=cell.vote > 0 and not _voted(cell, folder),
         masks=masked and not (folder / MASKS).exists(),
     )
+
+
+def is_packed(cell: Cell, folder: Path) -> bool:
+    """Whether all of a cell lies packed in a folder; one that holds another recipe or other settings is refused."""
+    if not (folder / RECIPE).exists():
+        return False
+    _check_recipe(folder, portable(cell.recipe), "other results")
+    parts = (TIMING, *([MASKS] if cell.recipe.method in MASKED else []), *([MODEL] if cell.keep_weights else []))
+    voted = not cell.vote or _voted(cell, folder)
+    return voted and all((folder / it).exists() for it in parts) and not _missing(folder, cell_settings(cell, folder))
+
+
+def _check_recipe(folder: Path, wanted: Recipe, instead: str) -> None:
+    if (folder / RECIPE).exists() and not _same_run(_begun_recipe(folder), wanted):
+        raise RecipeError(f"{folder} holds a run of another recipe; remove it, or choose {instead}")
 
 
 def _begun_recipe(folder: Path) -> Recipe:
@@ -123,7 +150,10 @@ def epochs_done(folder: Path) -> int:
 
 def _missing(folder: Path, settings: CertifySettings) -> int:
     try:
-        done = {record.certificate.index for record in merge(records_folder(folder, MAIN), partial=True).records}
+        done = {
+            record.certificate.index
+            for record in read_certification(records_folder(folder, MAIN), partial=True).records
+        }
     except IncompleteError:
         done = set()
     return sum(index not in done for index in Layout(settings.examples, settings.every).indices)
