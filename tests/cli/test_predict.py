@@ -154,7 +154,19 @@ def test_an_answer_says_that_it_is_for_a_resized_image(trained, tmp_path, capsys
 def test_an_image_that_was_taken_as_it_is_says_so(trained, tmp_path, capsys):
     assert main(["predict", str(trained / "cohen"), str(picture(tmp_path / "x.png")), *FEW, "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
-    assert (answer["seen"], answer["resized"]) == ([24, 24], False)
+    assert (answer["seen"], answer["resized"], answer["converted"]) == ([24, 24], False, "")
+
+
+@pytest.mark.parametrize(("side", "told"), [(24, ""), (50, " and resized to 24x24")])
+def test_an_answer_says_that_the_values_of_the_file_were_converted(trained, tmp_path, capsys, side, told):
+    pixels = np.random.default_rng(0).integers(0, 256, (side, side, 4), dtype=np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "x.png")
+    command = ["predict", str(trained / "cohen"), str(tmp_path / "x.png"), "--resize", *FEW]
+    assert main(command) == 0
+    assert f", as laid on white{told} (" in capsys.readouterr().out
+    assert main([*command, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["converted"], answer["resized"]) == ("laid on white", told != "")
 
 
 def test_a_resized_image_is_what_a_folder_shows(tmp_path):

@@ -110,11 +110,12 @@ def run(options: argparse.Namespace) -> int:
 
 @dataclass(frozen=True)
 class Seen:
-    """An image file as the model sees it; fitting is what was done to it for that, empty where nothing was."""
+    """An image file as the model sees it, and what was done to its size and its values; empty where nothing was."""
 
     path: Path
     image: "Tensor"
     fitting: str
+    converting: str
 
     @property
     def size(self) -> tuple[int, int]:
@@ -125,10 +126,11 @@ class Seen:
 
 def _read(path: Path, shape: Sequence[int], *, resize: bool) -> Seen:
     """Read an image of the shape that the model takes, or bring it to that where that was asked for."""
+    from ars.data.conversion import conversion
     from ars.data.crops import read_fitted
     from ars.data.images import read_image
 
-    seen = Seen(path, *(read_fitted(path, shape[-1]) if resize else (read_image(path), "")))
+    seen = Seen(path, *(read_fitted(path, shape[-1]) if resize else (read_image(path), "")), conversion(path))
     if seen.image.shape != shape:
         height, width = seen.size
         raise ValueError(
@@ -172,6 +174,7 @@ def _json(seen: Seen, it: "Certificate", names: Sequence[str], masks: Sequence[P
     pixels = {"radius_255": in_units(it.radius, it.norm)} if it.norm == "linf" else {}
     content = {
         "file": str(seen.path), "seen": seen.size, "resized": bool(seen.fitting),
+        "converted": seen.converting,
         "label": None if it.label is None else names[it.label], "radius": it.radius, **pixels, "norm": it.norm,
         "alpha": it.alpha, "votes": _votes(it, names), "draws": it.n_estimate, "seed": it.seed, "index": it.index,
         "precision": it.precision, "masks": [str(mask) for mask in masks],
@@ -184,7 +187,8 @@ def _sentence(seen: Seen, it: "Certificate", names: Sequence[str], masks: Sequen
     votes = ", ".join(f"{count} votes for {name}" for name, count in leading)
     saved = "".join(f"; mask in {mask}" for mask in masks)
     height, width = seen.size
-    fitting = f", as {seen.fitting} to {width}x{height}" if seen.fitting else ""
+    done = [seen.converting, seen.fitting and f"{seen.fitting} to {width}x{height}"]
+    fitting = f", as {' and '.join(filter(None, done))}" if any(done) else ""
     if it.label is None:
         return f"{seen.path}: abstains{fitting} ({votes}){saved}"
     show = show_grid_radius if it.schedule.mode == "curve" else show_radius

@@ -30,11 +30,16 @@ def doubt(picture: ImageFile.ImageFile) -> str:
     return ""
 
 
+def of_16_bits(picture: ImageFile.ImageFile) -> bool:
+    """Whether a picture, as it was opened, has 16 bits a channel in its file; Pillow keeps 8 of a colour."""
+    return picture.mode.startswith("I") or any(re.search(";16[BLN]", str(tile[3])) for tile in picture.tile)
+
+
 def _may_be_shallower(picture: ImageFile.ImageFile) -> bool:
     """Whether a picture of 16 bits a channel has no value of 2^14 or more; black is black in any number of bits."""
     if picture.mode.startswith("I"):
         return 0 < int(np.asarray(picture).max()) < 2**14
-    if not any(re.search(";16[BLN]", str(tile[3])) for tile in picture.tile):
+    if not of_16_bits(picture):
         return False
     colours = [band for band, name in enumerate(picture.getbands()) if name not in "Aa"]
     # Pillow keeps the upper 8 bits: 8-bit values, gone altogether, look black
