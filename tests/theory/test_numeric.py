@@ -2,13 +2,15 @@ import math
 import subprocess
 import sys
 
+import mpmath
 import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
-from scipy.special import ndtri
+from mpmath import mpf
+from scipy.special import ndtr, ndtri
 
 from ars.theory import Gaussian, GeneralisedNormal, Laplace, Numeric, certified_radius, compose, repeat
-from ars.theory.numeric import discretise
+from ars.theory.numeric import PART_ERROR, discretise
 
 LEVELS = [1e-9, 1e-4, 0.02, 0.1, 0.3, 0.5, 0.8, 0.99]
 
@@ -117,3 +119,33 @@ def test_repeats():
 def test_the_accountant_and_torch_are_not_loaded_with_the_theory():
     code = "import sys, ars.theory; sys.exit('dp_accounting' in sys.modules or 'torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(("count", "total", "level"), [(150_528, 14, 1e-11), (10**6, 13, 1e-9), (10**7, 12, 1e-9)])
+def test_many_small_parts_promise_no_more_than_the_whole_in_the_tail(count, total, level):
+    """Of generalised normal noise with beta = 2, which is normal, delta is off by several units of 1e-15."""
+    parts = repeat(GeneralisedNormal(total / math.sqrt(2 * count), 2.0), count)
+    assert parts(level) <= ndtr(-ndtri(level) - total)
+
+
+@pytest.mark.parametrize(("shift", "beta"), [(6.06e-4, 1.99952), (0.0123, 1.9995), (0.1225, 1.9995), (0.5, 1.1)])
+def test_the_delta_of_generalised_normal_noise_is_as_good_as_composition_counts_on(shift, beta):
+    with mpmath.workdps(40):
+        epsilon = np.linspace(0, shift * beta, 21)
+        for given, found in zip(epsilon, GeneralisedNormal(shift, beta).delta(epsilon), strict=True):
+            assert abs(mpf(float(found)) - exact_delta(shift, beta, given)) <= PART_ERROR
+
+
+def exact_delta(shift, beta, epsilon):
+    half, beta, epsilon = mpf(shift) / 2, mpf(beta), mpf(float(epsilon))
+
+    def survival(x):
+        tail = mpmath.gammainc(1 / beta, abs(x) ** beta, regularized=True) / 2
+        return tail if x >= 0 else 1 - tail
+
+    low, high = mpf(0), half + mpf(800) ** (1 / beta)
+    for _ in range(120):
+        middle = (low + high) / 2
+        below = (middle + half) ** beta - abs(middle - half) ** beta <= epsilon
+        low, high = (middle, high) if below else (low, middle)
+    return survival(low - half) - mpmath.exp(epsilon) * survival(low + half)

@@ -1,6 +1,9 @@
 import math
+from dataclasses import dataclass
+from fractions import Fraction
 
 import mpmath
+import numpy as np
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
@@ -16,9 +19,11 @@ from ars.theory import (
     compose,
     gaussian_margin,
     is_robust,
+    repeat,
     rs_radius_l2,
     rs_radius_linf,
 )
+from ars.theory.arguments import not_above, not_below
 from ars.theory.rounding import truncate
 
 ALMOST_ONE = 1 - 2.0**-53
@@ -288,3 +293,49 @@ def test_unanimous_votes_of_the_published_setting():
     assert radius < exact
     assert radius == pytest.approx(float(exact), rel=1e-9)
     assert truncate(radius, 5) == "0.01734"
+
+
+@dataclass(frozen=True)
+class Charged(Gaussian):
+    """G_mu of a sampler that is tv away from normal noise, in total variation."""
+
+    tv: float = 0.2
+
+    def __call__(self, alpha, /):
+        return max(0.0, super().__call__(min(1.0, alpha + self.tv)) - self.tv)
+
+    def delta(self, epsilon):
+        return super().delta(epsilon) + 2 * self.tv
+
+
+class Same:
+    def __init__(self, f):
+        self.f = f
+
+    def __call__(self, alpha, /):
+        return self.f(alpha)
+
+
+def test_what_promises_less_than_its_mu_is_taken_at_its_word():
+    assert not is_robust(Charged(1.0), 0.95, 0.05)
+
+    def radius(f):
+        return certified_radius(lambda ball: f(ball.radius / 0.5), 0.95, 0.05, norm="l2", dim=1)
+
+    assert radius(Charged) == radius(lambda mu: Same(Charged(mu))) < 0.1 < radius(Gaussian)
+
+
+def test_composition_keeps_what_a_part_charges_beside_its_mu():
+    for whole in (compose(Charged(0.5), Charged(0.5)), compose(Charged(0.5), Gaussian(0.5)), repeat(Charged(0.5), 2)):
+        assert all(whole(level) <= Charged(0.5)(level) for level in (0.01, 0.1, 0.3, 0.5))
+
+
+@pytest.mark.parametrize("kind", [Fraction, np.longdouble])
+def test_probabilities_between_two_floats_are_rounded_to_the_safe_side(kind):
+    """1 - 1.6e-16 is nearer to 1 - 1.1e-16, of which the quantile is larger."""
+    p_plus = kind(10**17 - 16) / kind(10**17)
+    exact = mpmath.sqrt(2) * (mpmath.erfinv(1 - 2 * mpf("1.6e-16")) + mpmath.erfinv(1 - 2 * mpf(1.6e-16))) / 2
+    assert 8 < rs_radius_l2(1.0, p_plus, 1.6e-16) <= exact
+    p_minus = kind(16) / kind(10**17)
+    assert not_below("p_minus", p_minus) >= p_minus
+    assert not_above("p_plus", p_plus) <= p_plus

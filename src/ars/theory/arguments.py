@@ -1,5 +1,6 @@
 """Arguments that are numbers, of Python, NumPy or torch; text, truth values and what would have to be cut are none."""
 
+import math
 from operator import index
 from typing import Any, SupportsFloat
 
@@ -17,6 +18,18 @@ def as_number(name: str, value: Any) -> float:
         except (TypeError, ValueError, RuntimeError):  # several numbers, in an array or a tensor
             pass
     raise ValueError(f"{name} must be a number, got {value!r}")
+
+
+def not_above(name: str, value: Any) -> float:
+    """The largest number of float64 that is not above the value, such as a fraction that lies between two of them."""
+    number = as_number(name, value)
+    return math.nextafter(number, -math.inf) if number > value else number
+
+
+def not_below(name: str, value: Any) -> float:
+    """The smallest number of float64 that is not below the value."""
+    number = as_number(name, value)
+    return math.nextafter(number, math.inf) if number < value else number
 
 
 def as_whole(name: str, value: Any, *, least: int) -> int:

@@ -24,8 +24,9 @@ GRID_POINTS = 2**18
 # A part's losses beyond this delta count as certain identification, as does what truncation of a power cuts off.
 LOSS_TAIL = 1e-18
 POWER_TAIL = 1e-15
-# Added to delta: an FFT, an error of 1e-15 in the delta of each part, one rounding for each term of the sums.
-FFT_ERROR, PART_ERROR, SUM_ERROR = 1e-12, 1e-15, 2.0**-52
+# Added to delta: an FFT, an error of 2e-14 in the delta of each part (7e-15 was found, of generalised normal noise with
+# beta near 2), one rounding for each term of the sums.
+FFT_ERROR, PART_ERROR, SUM_ERROR = 1e-12, 2e-14, 2.0**-52
 # Enough values of epsilon; any choice of them gives a valid lower bound.
 LINES = 20_000
 LARGEST = 600.0  # eps; e^-eps is all that such a loss leaves of a probability

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from scipy.special import ndtri
 
-from ars.theory.arguments import as_number
+from ars.theory.arguments import not_above, not_below
 from ars.theory.composition import total_noise
 from ars.theory.rounding import ERROR, down
 from ars.theory.threat import Ball, Norm, check_dim
@@ -20,7 +20,7 @@ SLACK = 1e-12
 
 
 def _checked(p_plus: float, p_minus: float) -> tuple[float, float]:
-    p_plus, p_minus = as_number("p_plus", p_plus), as_number("p_minus", p_minus)
+    p_plus, p_minus = not_above("p_plus", p_plus), not_below("p_minus", p_minus)
     if not 0 <= p_plus < 1:
         raise ValueError(f"p_plus must lie in [0, 1), got {p_plus}: no finite sample shows certainty")
     if not 0 < p_minus <= 1:
@@ -39,7 +39,7 @@ def gaussian_margin(p_plus: float, p_minus: float) -> float:
 
 def is_robust(f: TradeOff, p_plus: float, p_minus: float) -> bool:
     """Prop. 2.1: f(1 - p_plus) > 1 - f(p_minus) implies that the label does not change."""
-    if isinstance(f, Gaussian):
+    if type(f) is Gaussian:  # a subclass may promise less
         return f.mu < gaussian_margin(p_plus, p_minus)
     p_plus, p_minus = _checked(p_plus, p_minus)
     return f(1 - p_plus) + f(p_minus) > 1 + SLACK

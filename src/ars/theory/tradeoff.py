@@ -27,7 +27,7 @@ class Profiled(TradeOff, Protocol):
     """
 
     def delta(self, epsilon: NDArray[np.float64]) -> NDArray[np.float64]:
-        """delta(eps) for increasing eps >= 0, good to 1e-15; it must hold for X against X + e and the other way."""
+        """delta(eps) for increasing eps >= 0, good to 2e-14; it must hold for X against X + e and the other way."""
 
     def __hash__(self) -> int:
         """Agree with equality."""
