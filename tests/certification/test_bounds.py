@@ -201,7 +201,7 @@ def test_a_class_that_is_not_among_the_counts_is_refused(top):
             class_probabilities([10, 0], top, 0.05, bound)
 
 
-@given(st.floats(min_value=1e-30, max_value=0.999), st.sampled_from(BOUNDS))
+@given(st.floats(min_value=1e-30, max_value=0.5), st.sampled_from(BOUNDS))
 def test_least_draws_is_the_first_number_at_which_unanimous_votes_certify(alpha, bound):
     """p^n <= level for p <= 1/2, whatever the number of classes."""
     n = least_draws(alpha, bound)
@@ -217,16 +217,38 @@ def test_least_draws_is_the_first_number_at_which_unanimous_votes_certify(alpha,
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1.0, -0.1, 1.5, math.nan])
-def test_a_failure_probability_outside_zero_one_is_refused(alpha):
+def test_a_level_outside_zero_one_is_refused(alpha):
+    for bound in (lower_bound, upper_bound):
+        with pytest.raises(ValueError, match="alpha must lie strictly between 0 and 1"):
+            bound(5, 10, alpha)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1e-101, 0.51, 0.95, 1.0, -0.1, 1.5, 95, math.nan])
+def test_a_failure_probability_that_says_nothing_is_refused(alpha):
     for call in (
         lambda: check_alpha(alpha),
-        lambda: lower_bound(5, 10, alpha),
-        lambda: upper_bound(5, 10, alpha),
         lambda: class_probabilities([5, 5], 0, alpha, "cohen"),
         lambda: least_draws(alpha, "cohen"),
     ):
-        with pytest.raises(ValueError, match="alpha must lie strictly between 0 and 1"):
+        with pytest.raises(ValueError, match=r"between 1e-100 and 0\.5, got .* for a confidence of 95% give 0\.05"):
             call()
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_the_least_failure_probability_has_bounds(bound):
+    assert check_alpha(1e-100) == 1e-100
+    n = least_draws(1e-100, bound)
+    assert 330 < n < 340
+    assert class_probabilities([n] + [0] * 999, 0, 1e-100, bound)[0] > 0.5
+
+
+@pytest.mark.parametrize("level", [1e-150, 1e-199, 1e-201, 3.6e-249, 1e-250, 4.7e-309])
+@pytest.mark.parametrize(("misses", "n"), [(0, 50_000), (19, 50_000), (38, 50_000), (38, 100_000), (50, 1_000_000)])
+def test_bounds_hold_at_levels_where_tails_are_found_to_be_zero(misses, n, level):
+    lower, upper = lower_bound(n - misses, n, level), upper_bound(misses, n, level)
+    assert lower == 0 or at_least(n - misses, n, lower) <= mpf(level)
+    assert upper == 1 or at_least(n - misses, n, 1 - mpf(upper)) <= mpf(level)
+    assert (lower > 0.9) == (upper < 0.1) == (level > 1e-200)
 
 
 @pytest.mark.parametrize(("successes", "n"), [(-1, 10), (11, 10), (0, 0), (1, -1)])

@@ -117,6 +117,11 @@ def test_most_misses_is_the_edge_of_the_exact_tail(n, p, alpha):
     assert binom.sf(n - most - 1, n, p) <= alpha < binom.sf(n - most - 2, n, p)
 
 
+def test_a_level_at_which_tails_are_found_to_be_zero_allows_nothing():
+    assert (most_misses(50_000, 0.9859, 1e-300), most_misses(50_000, 0.5, 1e-250)) == (-1, -1)
+    assert most_misses(50_000, 0.9859, 1e-199) > 0
+
+
 def test_radii_out_of_reach_of_n_max_are_given_up_and_a_grid_without_any_other_is_refused():
     """Unanimous votes of 1000 draws: level .99 is in reach at alpha .05, level .9999 is not."""
     outcome = follow(curve((2.3, 3.8), n=1000), [100, 0], share(1.0))
@@ -272,5 +277,5 @@ def test_the_plan_is_made_of_the_selection_draws_alone():
 
 @pytest.mark.parametrize("alpha", [0.0, 1.0, math.nan])
 def test_a_bad_alpha_is_refused(alpha):
-    with pytest.raises(ValueError, match="alpha must lie strictly"):
+    with pytest.raises(ValueError, match="alpha must lie between"):
         FixedRule(Schedule("fixed", 100), alpha=alpha)

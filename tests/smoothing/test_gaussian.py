@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mpmath import mpf
 
-from ars.smoothing import Gaussian
+from ars.smoothing import Gaussian, GeneralisedNormal, MaskedGaussian
 from ars.theory import Ball
 
 
@@ -46,3 +46,16 @@ def test_the_privacy_loss_is_sensitivity_over_noise_rounded_up(sigma, radius, di
 def test_a_noise_level_without_a_guarantee_is_refused(sigma):
     with pytest.raises(ValueError, match="sigma must be positive and finite"):
         Gaussian(sigma)
+
+
+@pytest.mark.parametrize("sigma", [1e-46, 1e-9, 9.9e-5])
+def test_noise_that_would_be_lost_in_float32_is_refused(sigma):
+    for make in (Gaussian, lambda it: GeneralisedNormal(it, 2.25), lambda it: MaskedGaussian(it, torch.nn.Identity())):
+        with pytest.raises(ValueError, match=r"sigma must be at least 0\.0001, or the noise is lost in float32"):
+            make(sigma)
+
+
+def test_the_least_noise_is_there_also_on_white():
+    x = torch.ones(100, 3, 16, 16)
+    noise = (Gaussian(1e-4).release(x, [], torch.Generator().manual_seed(1)).value - x).double() / 1e-4
+    assert abs(float(noise.var()) - 1) < 4 * math.sqrt(2 / noise.numel())

@@ -18,13 +18,19 @@ TOP_SHARE = 0.9
 # be off by more than that (tail 4e-8 above alpha at 99,001 of 100,000, alpha 1e-6), so the tail itself is checked too.
 LEVEL = 1 - 1e-9
 CHECKED = 1 - 5e-10
+# What may be asked for, and below which level, after alpha was shared, no bound is given: tails of less than 1e-244 are
+# found to be 0.
+LEAST_ALPHA, MOST_ALPHA, LEAST_LEVEL = 1e-100, 0.5, 1e-200
 
 
 def check_alpha(alpha: float) -> float:
-    """Refuse a failure probability for which no bound exists."""
+    """Refuse a failure probability that says nothing, as a confidence given in its place does, or that is next to 0."""
     alpha = as_number("alpha", alpha)
-    if not 0 < alpha < 1:
-        raise ValueError(f"alpha must lie strictly between 0 and 1, got {alpha}")
+    if not LEAST_ALPHA <= alpha <= MOST_ALPHA:
+        raise ValueError(
+            f"alpha must lie between {LEAST_ALPHA:g} and {MOST_ALPHA}, got {alpha}; it is the probability that a "
+            "certificate may be wrong: for a confidence of 95% give 0.05"
+        )
     return alpha
 
 
@@ -35,13 +41,13 @@ def lower_bound(successes: int, n: int, alpha: float) -> float:
     (0.0, 0.7411)
     """
     alpha = _checked(successes, n, alpha)
-    if successes == 0:
+    if successes == 0 or alpha < LEAST_LEVEL:
         return 0.0
     shape = successes, n - successes + 1
     p, step = float(betaincinv(*shape, alpha * LEVEL)), ERROR
     while betainc(*shape, p) > alpha * CHECKED:
         p, step = p * (1 - step), 2 * step
-    return 0.0 if math.isnan(p) else p  # the inverse gives up at levels such as 1e-300
+    return 0.0 if math.isnan(p) else p  # the inverse may give up
 
 
 def upper_bound(successes: int, n: int, alpha: float) -> float:
@@ -51,7 +57,7 @@ def upper_bound(successes: int, n: int, alpha: float) -> float:
     (1.0, 0.2589)
     """
     alpha = _checked(successes, n, alpha)
-    if successes == n:
+    if successes == n or alpha < LEAST_LEVEL:
         return 1.0
     shape = successes + 1, n - successes
     p, step = float(betainccinv(*shape, alpha * LEVEL)), ERROR
@@ -114,7 +120,9 @@ def check_enough(n_estimate: int, alpha: float, bound: Bound) -> None:
 
 
 def _checked(successes: int, n: int, alpha: float) -> float:
-    alpha = check_alpha(alpha)
+    alpha = as_number("alpha", alpha)
+    if not 0 < alpha < 1:
+        raise ValueError(f"alpha must lie strictly between 0 and 1, got {alpha}")
     if not 0 <= successes <= n or n < 1:
         raise ValueError(f"need 0 <= successes <= n and n >= 1, got {successes} of {n}")
     return alpha

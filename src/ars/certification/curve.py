@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc, ndtri
 
-from ars.certification.bounds import CHECKED
+from ars.certification.bounds import CHECKED, LEAST_LEVEL
 from ars.certification.martingale import Floats, reaches
 from ars.certification.schedule import Schedule
 from ars.certification.stopping import HOPELESS, Flags, Rule, State, Votes
@@ -84,6 +84,8 @@ def most_misses(n: int, p: float, alpha: float) -> int:
     >>> most_misses(100, 0.9, 0.05), most_misses(28, 0.9, 0.05)
     (4, -1)
     """
+    if alpha < LEAST_LEVEL:
+        return -1
     low, high = -1, n
     while high - low > 1:
         middle = (low + high) // 2

@@ -12,12 +12,17 @@ from ars.theory.arguments import as_number
 from ars.theory.rounding import up
 from ars.theory.tradeoff import Gaussian as GaussianTradeOff
 
+LEAST_SIGMA = 1e-4
+"""In pixel units: 1,600 steps of float32 at 1, where a pixel is largest."""
+
 
 def check_sigma(sigma: float) -> float:
     """Refuse a noise level that no guarantee can be stated for."""
     sigma = as_number("sigma", sigma)
     if not 0 < sigma < math.inf:
         raise ValueError(f"sigma must be positive and finite, got {sigma}")
+    if sigma < LEAST_SIGMA:
+        raise ValueError(f"sigma must be at least {LEAST_SIGMA:g}, or the noise is lost in float32, got {sigma}")
     return sigma
 
 
