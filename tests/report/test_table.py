@@ -130,6 +130,12 @@ def test_alpha_is_said_once_where_all_rows_have_it(table):
         assert f"{block.section.heading}, {block.caption}; r in" in printed(table)
 
 
+def test_alpha_is_shown_with_all_of_its_digits(make_run, make_record):
+    shards = [[make_record(index, 1, 1, 4.5 / 255, alpha=0.0500000499) for index in range(4)]]
+    table = make_table(make_sections(load_runs([make_run("run", shards=shards)])))
+    assert "α = 0.0500000499," in table.blocks[0].caption
+
+
 def test_the_number_of_draws_has_a_column_where_rows_differ_in_it(make_run, make_record):
     more = [[make_record(index, 1, 1, 6.5 / 255, schedule=Schedule("radius", 20_000, (), 0.01)) for index in range(4)]]
     [section] = make_sections(load_runs([make_run("theirs"), make_run("ours", method="adaptive", shards=more)]))

@@ -96,7 +96,7 @@ def settings_rows(section: Section) -> list[tuple[str, list[str]]]:
         ("seed of the test inputs", [f"{group.runs[0].inputs.data.get('seed', 0)}" for group in groups]),
         ("draws an image, N", [str(group.settings.schedule) for group in groups]),
         ("draws made, on average", [_mean_draws(group) for group in groups]),
-        ("failure probability, α", [f"{group.settings.alpha:g}" for group in groups]),
+        ("failure probability, α", [f"{group.settings.alpha}" for group in groups]),
         ("bound", [BOUND_NAMES[group.settings.bound] for group in groups]),
         ("noise of the steps", [_noise(group) for group in groups]),
         ("seed of the draws", [_join(dict.fromkeys(run.settings.seed for run in group.runs)) for group in groups]),

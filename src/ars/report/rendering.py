@@ -44,7 +44,7 @@ def cells(row: Row, differing: Sequence[str] = ()) -> list[str]:
 
     differing names the columns of what the rows of the block differ in.
     """
-    own = {"α": f"{row.group.settings.alpha:g}", "N": row.group.draws}
+    own = {"α": f"{row.group.settings.alpha}", "N": row.group.draws}
     return [
         row.group.label,
         _percent(row.standard),

@@ -75,14 +75,14 @@ class Block:
     @property
     def caption(self) -> str:
         """What was bounded how, for a heading, with the alpha and the N that all rows have."""
-        alpha = "several α" if self.section.alpha is None else f"α = {self.section.alpha:g}"
+        alpha = "several α" if self.section.alpha is None else f"α = {self.section.alpha}"
         alpha += ", several N" if self.section.draws is None else f", N = {self.section.draws}".replace("= ≤", "≤")
         only = ", decided at these radii only" if self.section.first.settings.schedule.radii else ""
         return f"under {BOUND_NAMES[self.bound]}, {alpha}{only}"
 
     def label(self, row: Row) -> str:
         """The name of a row's line in a figure, with its alpha and N where rows differ in it."""
-        own = f", α = {row.group.settings.alpha:g}" if self.section.alpha is None else ""
+        own = f", α = {row.group.settings.alpha}" if self.section.alpha is None else ""
         own += f", N = {row.group.draws}".replace("= ≤", "≤") if self.section.draws is None else ""
         return row.group.label + own
 

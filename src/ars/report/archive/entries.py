@@ -94,7 +94,7 @@ class Entry:
     def alpha(self) -> str | None:
         """The failure probability of its certificates."""
         group = self.group()
-        return None if group is None else f"{group.settings.alpha:g}"
+        return None if group is None else f"{group.settings.alpha}"
 
     def same_images(self, other: "Entry", *, certified: bool = True) -> bool:
         """Whether both answered for the same images; of the whole test set where certified is not asked for."""

@@ -67,7 +67,7 @@ def subset_sizes(entries: Sequence[Entry]) -> Sheet:
         ours = [(entry, *named) for entry in found if entry and (named := _certification_of(entry, row.images))]
         for entry, name, how in ours:
             spread = entry.certified("cohen", 0.0, name)
-            values = (percent(spread), difference(spread, row.accuracy), f"{how.alpha:g}", how.subset)
+            values = (percent(spread), difference(spread, row.accuracy), f"{how.alpha}", how.subset)
             lines.append(Line((*setting, *values), entry))
         if not ours:
             lines.append(Line((*setting, None, None, None, None), None))
