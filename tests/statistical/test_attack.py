@@ -1,0 +1,60 @@
+"""Committed certificates of trained models under attack: gradients through the noise find nothing within the radius."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from scipy.stats import binom
+from torch.nn import functional as F
+
+from ars.certification.procedure import predict
+from ars.experiments.run import load_run
+from ars.report.packed import read_certification
+from ars.training.attack import attack
+
+DIGITS = Path(__file__).parents[2] / "results" / "digits"
+IMAGES, STEPS, DRAWS, VOTES = 6, 12, 24, 400
+
+
+@pytest.fixture(scope="module", params=["cohen", "static_mask", "adaptive"])
+def attacked(request):
+    """How often the certified label still wins, of VOTES, at a number of times the radius; and the labels that do."""
+    run = DIGITS / f"{request.param}-s0.75-seed0"
+    _, benchmark, model = load_run(run, torch.device("cpu"))
+    records = read_certification(run / "certify" / "test").records
+    certified = sorted((it.certificate for it in records if it.certificate.label is not None), key=lambda it: it.radius)
+    chosen = certified[20:80:10][:IMAGES]  # neither those with next to no radius nor those with the largest
+    images, _ = benchmark.examples("test", [it.index for it in chosen])
+    labels = torch.tensor([it.label for it in chosen])
+    radii = torch.tensor([it.radius for it in chosen]).view(-1, 1, 1, 1)
+
+    def at(times):
+        generator = torch.Generator().manual_seed(3)
+
+        def loss(moved):
+            logits = model(moved.repeat_interleave(DRAWS, dim=0), generator)
+            return F.cross_entropy(logits, labels.repeat_interleave(DRAWS))
+
+        worst = attack(loss, images, epsilon=times * radii, steps=STEPS, norm="linf")
+        assert ((worst - images).abs() <= times * radii * (1 + 1e-5)).all()
+        answers = predict(model, worst, n=VOTES, alpha=0.001, seed=991)
+        return labels.tolist(), answers
+
+    return at
+
+
+def lost(labels, answers):
+    """Of how many images the label has, at a level of .001, less than half of the draws."""
+    return sum(binom.cdf(it.counts[label], VOTES, 0.5) < 0.001 for label, it in zip(labels, answers, strict=True))
+
+
+def test_nothing_within_the_radius_takes_the_label_away(attacked):
+    labels, answers = attacked(0.99)
+    assert lost(labels, answers) == 0
+    assert [it.label for it in answers] == labels
+
+
+def test_the_attack_is_strong_enough_to_break_radii_six_times_as_large(attacked):
+    """Ten classes, 1,000 draws and networks that are smoother than the worst leave room beyond a certified radius."""
+    labels, answers = attacked(6.0)
+    assert lost(labels, answers) >= IMAGES // 2
