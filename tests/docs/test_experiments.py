@@ -42,6 +42,13 @@ def test_its_measures_are_those_of_the_generated_tables(number, setting):
         assert row == {name: known[name] for name in row}
 
 
+def test_the_norm_is_named_where_radii_are_shown():
+    sections = [section for section in re.split(r"^## ", TEXT, flags=re.MULTILINE) if " (/255) " in section]
+    assert len(sections) == 5
+    for section in sections:
+        assert "ℓ∞" in section.split(" (/255) ")[0], section.splitlines()[0]
+
+
 def test_its_estimates_are_those_of_the_plans():
     from ars.experiments.sweeps.file import read_sweep
     from ars.experiments.sweeps.plan import make_plan

@@ -69,6 +69,12 @@ def test_the_time_of_the_digits_sweep_is_that_of_the_records():
     assert int(minutes) == round(sum(value for timing in timings for value in timing.values()) / 60)
 
 
+def test_the_norm_is_named_above_the_tables_of_accuracies():
+    above = re.findall(r"((?:^[^|\n].*\n)+)\n\|.*standard accuracy", README, flags=re.MULTILINE)
+    assert len(above) == 2
+    assert all("Linf" in paragraph for paragraph in above)
+
+
 def test_its_accuracies_on_cifar_10_are_those_of_the_generated_table():
     lines = (ROOT / "results" / "tables" / "measures.md").read_text(encoding="utf-8").splitlines()
     headings, _, *rows = ([cell.strip() for cell in line.split("|")] for line in lines if line.startswith("|"))

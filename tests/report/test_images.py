@@ -13,15 +13,23 @@ def test_a_line_an_image_with_radii_that_are_cut(make_run, make_record):
     (path / "certify" / "test" / "files.json").write_text(json.dumps(["a/1, old.png", "b/2\udcff.png"]))
     (run,) = load_runs([path])
     assert to_csv(run).splitlines() == [
-        "index,file,truth,label,radius_255,candidate,votes,draws",
-        '0,"a/1, old.png",zero,zero,1.9999,zero,98,100',
-        "1,b/2\udcff.png,two,,0.0000,one,98,100",
+        "index,file,truth,label,radius_255,norm,candidate,votes,draws",
+        '0,"a/1, old.png",zero,zero,1.9999,linf,zero,98,100',
+        "1,b/2\udcff.png,two,,0.0000,linf,one,98,100",
     ]
 
 
 def test_radii_of_a_grid_are_as_asked_for_and_files_that_are_not_known_are_empty(make_run, make_decided):
     (run,) = load_runs([make_run("own", shards=[[make_decided(0, 0, 0, 2)]])])
-    assert to_csv(run).splitlines()[1] == "0,,zero,zero,2.0000,zero,98,100"
+    assert to_csv(run).splitlines()[1] == "0,,zero,zero,2.0000,linf,zero,98,100"
+
+
+def test_l2_radii_have_their_norm_beside_them(make_run, make_record):
+    (run,) = load_runs([make_run("own", shards=[[make_record(0, 0, 0, 0.6, norm="l2")]])])
+    assert to_csv(run).splitlines() == [
+        "index,file,truth,label,radius,norm,candidate,votes,draws",
+        "0,,zero,zero,0.6000,l2,zero,98,100",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,17 @@ def test_a_dollar_in_a_name_is_no_formula(make_run, tmp_path):
     write_report([make_run("a", title=r"$\frac$")], tmp_path / "out")
 
 
+def test_links_and_lists_name_the_norm(make_run, make_record, tmp_path):
+    l2 = make_run("b", shards=[[make_record(0, 0, 0, 0.6, norm="l2")]])
+    write_report([make_run("a"), l2], tmp_path / "out")
+    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    links = re.findall(r'<a href="#section-\d">(.*?)</a>', page)
+    assert links == ["digits on photographs, 6×6, σ = 0.5, ℓ2", "digits on photographs, 6×6, σ = 0.5, ℓ∞"]
+    for norm, radius in (("ℓ2", "ℓ2 radius, Cohen"), ("ℓ∞", "ℓ∞ radius (1/255), Cohen")):
+        assert f"<p>{norm} perturbations, radii in" in page
+        assert radius in page
+
+
 def test_the_page_says_whose_alpha_and_which_images(make_run, make_record, tmp_path):
     other = [[make_record(index, 1, 1, 4.5 / 255, alpha=0.4) for index in range(4)]]
     runs = [make_run("theirs"), make_run("ours", method="adaptive", shards=other, data={"seed": 7})]

@@ -180,7 +180,7 @@ def test_seeds_form_groups_and_methods_sections(make_run):
     low, high = make_sections(runs)
     assert [group.label for group in low.groups] == ["Cohen et al."]
     assert [[run.name for run in group.runs] for group in high.groups] == [["c0"], ["a0", "a1"], ["x0"]]
-    assert high.heading == "digits on photographs, 6×6, σ = 0.5"
+    assert high.heading == "digits on photographs, 6×6, σ = 0.5, ℓ∞"
 
 
 def test_trainings_of_one_method_that_differ_stand_side_by_side(make_run):

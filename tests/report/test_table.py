@@ -46,7 +46,7 @@ def test_the_other_bound_stands_apart(table):
     assert other.rows[0].standard.values == (3 / 4, 1)
     text = to_markdown(table)
     assert text.index("## digits on photographs") < text.index(
-        "### digits on photographs, 6×6, σ = 0.5, under our class"
+        "### digits on photographs, 6×6, σ = 0.5, ℓ∞, under our class"
     )
 
 
@@ -120,6 +120,13 @@ def printed(table):
     console = Console(width=200, record=True)
     console.print(to_rich(table))
     return console.export_text()
+
+
+def test_headings_name_the_norm(make_run, make_record):
+    l2 = make_run("b", shards=[[make_record(0, 0, 0, 0.6, norm="l2")]])
+    table = make_table(make_sections(load_runs([make_run("a"), l2])))
+    for text in (to_markdown(table), printed(table)):
+        assert text.count("σ = 0.5, ℓ∞, under") == text.count("σ = 0.5, ℓ2, under") == 2  # each under both bounds
 
 
 def test_alpha_is_said_once_where_all_rows_have_it(table):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ars.report.figures import MUTED, Picture, style
 from ars.report.groups import Group
-from ars.report.measures import Outcomes, unit_scale
+from ars.report.measures import Outcomes, norm_name, unit_scale
 from ars.report.table import Block
 from ars.theory import Norm
 
@@ -116,4 +116,5 @@ def _draw_group(
 
 
 def _radius_label(norm: Norm) -> str:
-    return "ℓ∞ radius (in 1/255 of the pixel range)" if norm == "linf" else "ℓ2 radius (pixel range 1)"
+    unit = "in 1/255 of the pixel range" if norm == "linf" else "pixel range 1"
+    return f"{norm_name(norm)} radius ({unit})"

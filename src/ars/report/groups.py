@@ -8,7 +8,7 @@ from itertools import groupby, pairwise
 from ars.certification.bounds import Bound
 from ars.report.errors import ReportError
 from ars.report.inputs import alike
-from ars.report.measures import Outcomes, outcomes
+from ars.report.measures import Outcomes, norm_name, outcomes
 from ars.report.results import Run, Settings, difference
 from ars.report.training import same_training
 
@@ -88,10 +88,10 @@ class Section:
 
     @property
     def heading(self) -> str:
-        """The benchmark, the size of its images and the noise level."""
+        """The benchmark, the size of its images, the noise level and the norm of the certificates."""
         _, height, width = self.first.shape
         size = "" if f"k = {height}" in self.first.title else f", {height}×{width}"
-        return f"{self.first.title}{size}, σ = {self.first.sigma:g}"
+        return f"{self.first.title}{size}, σ = {self.first.sigma:g}, {norm_name(self.first.settings.norm)}"
 
     @property
     def bounds(self) -> tuple[Bound, ...]:

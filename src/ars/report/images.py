@@ -12,14 +12,15 @@ DECIMALS = 4
 def to_csv(run: Run) -> str:
     """A line an image: its file where that is known, true class, label, radius, candidate and the votes for it.
 
-    The label is empty where the model abstained. Radii are those of the run's bound, in 1/255 for Linf, and cut.
+    The label is empty where the model abstained. Radii are those of the run's norm, which stands beside them, and
+    bound, in 1/255 for Linf, and cut.
     """
     norm, grid = run.settings.norm, run.settings.schedule.radii
     show = show_grid_radius if grid else show_radius
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     radius = "radius_255" if norm == "linf" else "radius"
-    writer.writerow(["index", "file", "truth", "label", radius, "candidate", "votes", "draws"])
+    writer.writerow(["index", "file", "truth", "label", radius, "norm", "candidate", "votes", "draws"])
     for record in run.records:
         it = record.certificate
         writer.writerow(
@@ -29,6 +30,7 @@ def to_csv(run: Run) -> str:
                 run.class_names[record.truth],
                 "" if it.label is None else run.class_names[it.label],
                 show(it.radius, norm, DECIMALS),
+                norm,
                 run.class_names[it.candidate],
                 it.counts[it.candidate],
                 it.n_estimate,

@@ -123,6 +123,11 @@ def unit_name(norm: Norm) -> str:
     return "/255" if norm == "linf" else ""
 
 
+def norm_name(norm: Norm) -> str:
+    """The norm's sign for a reader."""
+    return "ℓ∞" if norm == "linf" else "ℓ2"
+
+
 def in_units(radius: float, norm: Norm) -> float:
     """The radius in display units; never above the exact product.
 

@@ -10,7 +10,7 @@ from ars.certification.records import Record
 from ars.report.curves import draw_curves
 from ars.report.figures import Picture
 from ars.report.groups import Group, Section, method_name
-from ars.report.measures import show_radius
+from ars.report.measures import norm_name, show_radius
 from ars.report.pipeline import MOST_COLUMNS, Stages
 from ars.report.published import Published, published_standard_accuracy
 from ars.report.rendering import block_cells, headers, note
@@ -64,7 +64,8 @@ def make_page(table: Table, pipelines: Mapping[str, Pipeline]) -> str:
     environment = page_environment()
     environment.globals.update(
         cells=bar_cells, headers=headers, note=note, curves=_curves, settings=settings_rows, listing=listing,
-        published=_published, versions=_versions, bound_names=BOUND_NAMES, most_listed=MOST_LISTED,
+        published=_published, versions=_versions, bound_names=BOUND_NAMES, norm_name=norm_name,
+        most_listed=MOST_LISTED,
     )  # fmt: skip
     template = environment.from_string((files("ars.report") / "page.html.j2").read_text(encoding="utf-8"))
     sections = [(blocks, _shown_pipelines(blocks[0].section, pipelines)) for blocks in table.sections]

@@ -151,6 +151,12 @@ def test_the_note_on_backgrounds_is_with_every_table_on_backgrounds(sheets):
         ), name
 
 
+def test_tables_of_certified_numbers_name_the_norm(sheets):
+    for name, sheet in sheets.items():
+        certified = name != "runs" and not name.startswith("vote-")
+        assert ("Certificates are for ℓ∞ perturbations" in to_markdown(sheet)) == certified, name
+
+
 def test_class_bounds_are_apart_and_say_so(sheets):
     names = list(sheets)
     apart = [name for name in names if name.endswith("-class-bounds")]

@@ -117,6 +117,15 @@ def test_the_page_holds_all_it_needs_and_its_links_lead_somewhere(results):
         assert link in references.anchors if link.startswith("#") else (results / link).exists(), link
 
 
+def test_the_page_names_the_norm_beside_certified_numbers(results):
+    page = (results / "index.html").read_text(encoding="utf-8")
+    assert "no ℓ∞ perturbation within the radius" in page
+    tables = page.count('<div class="bound')
+    assert tables > 0
+    for text in ("certified at ℓ∞ radius r.", ">ℓ∞ radius (in 1/255 of the pixel range)<"):
+        assert page.count(text) == tables
+
+
 def test_every_number_of_the_page_links_to_its_recipe(results):
     page = (results / "index.html").read_text(encoding="utf-8")
     bounds = re.findall(r'<div class="bound.*?</table>', page, flags=re.DOTALL)

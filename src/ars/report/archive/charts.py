@@ -52,7 +52,7 @@ def curve_chart(block: Block) -> Chart:
         band = _band(x, _heights(mean - spread), _heights(mean + spread)) if len(curves) > 1 else ""
         line = f"M{x[0]} {_heights(mean)[0]}{_steps(x, _heights(mean))}"
         series.append(Series(row.group.method, block.label(row), line, band))
-    return Chart(tuple(series), _x_ticks(limit * 255), _percent_ticks(), "radius (in 1/255 of the pixel range)")
+    return Chart(tuple(series), _x_ticks(limit * 255), _percent_ticks(), "ℓ∞ radius (in 1/255 of the pixel range)")
 
 
 def trend_chart(trends: Sequence[Trend]) -> Chart:

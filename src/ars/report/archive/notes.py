@@ -7,7 +7,7 @@ from ars.report.archive.comparable import MARK, other_images
 from ars.report.archive.entries import Entry
 
 ACCURACIES = "Accuracies in percent, mean (standard deviation over the seeds)."
-ABSTENTIONS = "An abstention counts as wrong."
+ABSTENTIONS = "Certificates are for ℓ∞ perturbations; an abstention counts as wrong."
 NOTHING_ABSTAINS = "Nothing is certified and nothing abstains; of classes with equally many votes the first is taken."
 BACKGROUNDS = (
     "**Backgrounds.** Ours are other photographs of scenes, not the paper's BG-20k, which cannot be had: at k > 32 our "
