@@ -10,7 +10,7 @@ from ars.cli.options import Subparsers, add_command
 TEACH = """\
 Make a report from the records of one or more runs: a table, certified-accuracy curves, the images of each run one by
 one (images-RUN.csv), the pipeline figures of runs that saved their stages, and one self-contained HTML page. No model
-is run.
+is run. What an earlier report left in DIR and nobody has changed is removed.
 
   ars report runs/cohen runs/ars --out report
   ars report runs/ars --out so-far --partial        while images are still being certified

@@ -9,6 +9,7 @@ from ars.certification.writing import write_whole
 from ars.report.curves import draw_curves
 from ars.report.groups import make_sections
 from ars.report.images import to_csv
+from ars.report.listed import LIST, make_list, remove_listed
 from ars.report.page import Pipeline, make_page
 from ars.report.pipeline import draw_pipeline, load_stages
 from ars.report.rendering import to_json, to_markdown
@@ -28,7 +29,8 @@ def write_report(runs: Sequence[Path], out: Path, *, name: str = MAIN, partial: 
     """Write the table, images, figures and the page of some runs into the folder out, from the runs' files alone.
 
     name is the certification that is reported, certify/<name> of every run; one that is not complete is refused unless
-    partial is asked for. All is drawn before anything is written, and equal run folders give equal files.
+    partial is asked for. All is drawn before anything is written, and equal run folders give equal files. What an
+    earlier report wrote into out and this one does not is removed, if nobody has changed it since.
     """
     loaded = load_runs(runs, name=name, partial=partial)
     table = make_table(make_sections(loaded))
@@ -46,7 +48,9 @@ def write_report(runs: Sequence[Path], out: Path, *, name: str = MAIN, partial: 
     for run_name, pipeline in pipelines.items():
         contents[f"pipeline-{run_name}.svg"] = pipeline.picture.svg
         contents[f"pipeline-{run_name}.png"] = pipeline.picture.png
-    return Report(table, write_all(out, contents))
+    files = write_all(out, contents)
+    remove_listed(out, written=contents)
+    return Report(table, (*files, *write_all(out, {LIST: make_list(contents)})))
 
 
 def _make_pipeline(run: Run) -> Pipeline:
