@@ -7,7 +7,7 @@ import pytest
 from ars.report.archive import write_results
 
 from .browser import Browser, find_browser
-from .conftest import build_results
+from .conftest import build_cell, build_results
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +60,17 @@ def test_controls_show_one_view_and_write_the_fragment(browser, page):
     assert browser.run(BOUND) == "classes"
     assert browser.run("location.hash") == "#benchmark=cifar_backgrounds&recipe=fast&k=32&sigma=0.5&bound=classes"
     assert "32×32, σ = 0.5, our class bounds" in browser.run("document.getElementById('status').textContent")
+
+
+def test_methods_that_have_no_colour_of_their_own_are_seen(browser, tmp_path):
+    build_cell(tmp_path / "fast", method="cohen")
+    recipe = build_cell(tmp_path / "fast") / "recipe.yaml"
+    recipe.write_text(recipe.read_text().replace("adaptive", "mine"))
+    write_results(tmp_path, tmp_path)
+    browser.open(tmp_path / "index.html")
+    for method in ("cohen", "mine"):
+        stroke = browser.run(f"getComputedStyle(document.querySelector('g.m-{method} .line')).stroke")
+        assert stroke.startswith("rgb("), (method, stroke)
 
 
 def test_another_benchmark_brings_its_own_sizes(browser, page):
