@@ -2,6 +2,7 @@ import re
 
 import pytest
 
+from ars.data.opening import open_benchmark
 from ars.data.settings import KEYS, Data
 
 
@@ -15,6 +16,14 @@ def test_every_kind_has_its_defaults():
     for kind, keys in KEYS.items():
         data = Data(kind, root="x" if kind == "folder" else None)
         assert data.options == {"seed": 0, **keys, **({"root": "x"} if kind == "folder" else {})}
+
+
+def test_a_kind_that_is_not_known_is_not_taken_for_another(monkeypatch):
+    monkeypatch.setitem(KEYS, "unknown", KEYS["folder"])
+    data = Data("folder", root="x")
+    object.__setattr__(data, "kind", "unknown")
+    with pytest.raises(AssertionError, match="'unknown'"):
+        open_benchmark(data)
 
 
 @pytest.mark.parametrize("kind", KEYS)

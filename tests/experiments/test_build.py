@@ -47,3 +47,10 @@ def test_the_networks_are_as_wide_and_begin_as_the_recipe_says():
     assert set(network.layer2[0].bn2.weight.tolist()) == {0.25}
     shapes = {name: weight.shape for name, weight in model.mechanism.steps[1].mask.named_parameters()}
     assert shapes == {name: weight.shape for name, weight in UNet(width=3, in_channels=3).named_parameters()}
+
+
+def test_a_method_or_network_that_is_not_known_is_not_taken_for_another():
+    with pytest.raises(AssertionError, match="'unknown'"):
+        build(method="unknown")
+    with pytest.raises(AssertionError, match="'unknown'"):
+        build(classifier=Classifier(name="unknown"))

@@ -1,5 +1,7 @@
 """From the benchmark part of a recipe to the benchmark."""
 
+from typing import assert_never
+
 import torch
 
 from ars.data.benchmark import Benchmark
@@ -25,6 +27,8 @@ def open_benchmark(settings: Data, device: torch.device | None = None) -> Benchm
         from ars.data.imagenet import imagenet
 
         return imagenet(**options, device=device)
-    from ars.data.folder import folder
+    if settings.kind == "folder":
+        from ars.data.folder import folder
 
-    return folder(**options, device=device)
+        return folder(**options, device=device)
+    assert_never(settings.kind)

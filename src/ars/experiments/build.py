@@ -1,7 +1,7 @@
 """From a recipe to objects."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, assert_never
 
 import torch
 from jaxtyping import Shaped
@@ -59,8 +59,10 @@ def _method(recipe: Recipe, inputs: Inputs) -> SmoothedClassifier:
         return unicr(classifier, sigma=recipe.sigma, beta=recipe.beta or paper_beta(height, recipe.sigma))
     if recipe.method == "sukenik":
         return sukenik(classifier, inputs.references(), sigma=recipe.sigma)
-    mask = UNet(width=recipe.mask.width, in_channels=channels)
-    return adaptive(classifier, mask, sigma=recipe.sigma, share=recipe.share)
+    if recipe.method == "adaptive":
+        mask = UNet(width=recipe.mask.width, in_channels=channels)
+        return adaptive(classifier, mask, sigma=recipe.sigma, share=recipe.share)
+    assert_never(recipe.method)
 
 
 def _classifier(recipe: Recipe, inputs: Inputs) -> nn.Module:
@@ -75,4 +77,6 @@ def _network(recipe: Recipe, classes: int) -> nn.Module:
         return small_cnn(classes, width=recipe.classifier.width)
     if recipe.classifier.name == "cifar_resnet":
         return cifar_resnet(recipe.classifier.depth, classes, block_scale=recipe.classifier.block_scale)
-    return resnet50(classes)
+    if recipe.classifier.name == "resnet50":
+        return resnet50(classes)
+    assert_never(recipe.classifier.name)
