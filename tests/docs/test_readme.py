@@ -1,6 +1,7 @@
 """What the README shows is what happens."""
 
 import json
+import math
 import re
 from pathlib import Path
 
@@ -67,6 +68,15 @@ def test_the_time_of_the_digits_sweep_is_that_of_the_records():
     [minutes] = re.findall(r"^\| `digits\.yaml` .* (\d+) as timed \|$", page, flags=re.MULTILINE)
     timings = (json.loads(path.read_text()) for path in (ROOT / "results" / "digits").glob("*/timing.json"))
     assert int(minutes) == round(sum(value for timing in timings for value in timing.values()) / 60)
+
+
+def test_no_accuracy_of_the_demo_has_a_larger_standard_error_than_is_said():
+    [images, points] = re.findall(r"(\d+) test images.*?standard errors up to (\d+) points", README, flags=re.DOTALL)[0]
+    table = README.split("standard errors up to")[1].split("\n\n")[1]
+    *accuracies, _ = zip(*(re.findall(r"\d+\.\d+", line) for line in table.splitlines()[2:]), strict=True)
+    shares = [float(text) / 100 for column in accuracies for text in column]
+    assert len(shares) == 12
+    assert int(points) == math.ceil(max(100 * math.sqrt(p * (1 - p) / int(images)) for p in shares))
 
 
 def test_the_norm_is_named_above_the_tables_of_accuracies():
