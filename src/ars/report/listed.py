@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ars.certification.run_folder import digest_of
@@ -16,11 +16,17 @@ def make_list(contents: Mapping[str, bytes]) -> bytes:
     return (json.dumps({"made_by": "ars report", "files": files}, indent=1) + "\n").encode()
 
 
-def remove_listed(out: Path, *, written: Mapping[str, bytes]) -> None:
+def remove_listed(out: Path, *, written: Iterable[str]) -> None:
     """Remove the files of out that its list names, unless they were written now or are no longer as they were."""
-    for name, digest in _listed(out / LIST).items():
-        path = out / name
-        if Path(name).name == name and _unchanged(path, digest) and not _among(path, out, written):
+    plain = ((name, digest) for name, digest in _listed(out / LIST).items() if Path(name).name == name)
+    remove_others(out, [name for name, digest in plain if _unchanged(out / name, digest)], written=written)
+
+
+def remove_others(out: Path, names: Iterable[str], *, written: Iterable[str]) -> None:
+    """Remove files of out by their names, but none that was written now, be it by another name: A and a may be one."""
+    now = [out / name for name in written]
+    for path in (out / name for name in names):
+        if path.is_file() and not any(path.samefile(other) for other in now):
             path.unlink()
 
 
@@ -36,8 +42,3 @@ def _listed(path: Path) -> dict[str, str]:
 def _unchanged(path: Path, digest: str) -> bool:
     regular = path.is_file() and not path.is_symlink()
     return regular and digest_of(path) == digest
-
-
-def _among(path: Path, out: Path, written: Mapping[str, bytes]) -> bool:
-    """Whether it is a file that was written now, also by another name: A and a may be one file."""
-    return any(path.samefile(out / name) for name in written)

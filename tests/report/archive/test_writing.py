@@ -85,6 +85,27 @@ def test_figures_of_cells_that_are_gone_go_too(copied):
     check_traceable(copied, copied)
 
 
+def test_tables_and_figures_of_the_user_stay(copied, tmp_path):
+    out = tmp_path / "paper"
+    (out / "figures" / "drafts").mkdir(parents=True)
+    (out / "figures" / "mine.svg").write_text("mine")
+    for _ in range(2):
+        write_results(copied, out)
+    assert (out / "figures" / "mine.svg").read_text() == "mine"
+    assert (out / "figures" / "drafts").is_dir()
+
+
+@pytest.mark.parametrize("outputs", ['["../mine.svg", "figures/../../mine.svg", "figures/.."]', "1", '"figures/"'])
+def test_a_manifest_that_names_other_files_removes_none(copied, tmp_path, outputs):
+    mine = tmp_path / "mine.svg"
+    mine.write_text("mine")
+    out = tmp_path / "paper"
+    out.mkdir()
+    (out / "manifest.json").write_text(f'{{"outputs": {outputs}}}')
+    write_results(copied, out)
+    assert mine.exists()
+
+
 def test_nothing_of_this_machine_is_written(results):
     for name, path in files_of(results).items():
         assert str(results.parent).encode() not in path.read_bytes(), name

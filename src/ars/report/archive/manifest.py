@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -18,6 +19,16 @@ def make_manifest(root: Path, origins: Mapping[str, Sequence[Path]]) -> str:
         "outputs": {name: sorted({names[path] for path in origins[name]}) for name in sorted(origins)},
     }
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+
+
+def read_outputs(folder: Path) -> list[str]:
+    """The tables and figures that a folder's manifest names; none where there is none that can be read."""
+    try:
+        content = json.loads((folder / MANIFEST).read_bytes())
+        names = [str(name) for name in content["outputs"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+    return [name for name in names if re.fullmatch(r"(tables|figures)/[^/]+", name)]
 
 
 def _digest(path: Path) -> str:

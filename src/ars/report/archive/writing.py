@@ -1,6 +1,6 @@
 """results/ rebuilt: from the record files of its cells to tables, figures, the page and the manifest."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,13 +10,14 @@ from ars.report.archive.certified import all_measures, quoted_points
 from ars.report.archive.drawing import draw_all
 from ars.report.archive.entries import Entry, make_entries, make_views
 from ars.report.archive.glance import at_a_glance
-from ars.report.archive.manifest import MANIFEST, make_manifest
+from ars.report.archive.manifest import MANIFEST, make_manifest, read_outputs
 from ars.report.archive.page import make_results_page
 from ars.report.archive.runs import what_was_run
 from ars.report.archive.sheet import Sheet, to_csv, to_markdown
 from ars.report.archive.standard import appendix, table_one
 from ars.report.archive.votes import plain_votes, subset_sizes
 from ars.report.errors import ReportError
+from ars.report.listed import remove_others
 from ars.report.writing import write_all
 
 PAGE = "index.html"
@@ -35,8 +36,10 @@ class Written:
 def write_results(root: Path, out: Path) -> Written:
     """Write tables/, figures/, index.html and manifest.json into out, from the cells below root alone.
 
-    All is made before anything is written. Equal cells give equal tables and an equal manifest on every machine, and
-    equal figures and an equal page where matplotlib and Pillow are of the same version. Links are those of out = root.
+    All is made before anything is written; tables and figures that the manifest in out names and that are not made any
+    more, as of cells that are gone, are removed. Equal cells give equal tables and an equal manifest on every machine,
+    and equal figures and an equal page where matplotlib and Pillow are of the same version. Links are those of
+    out = root.
     """
     if out.exists() and not out.is_dir():
         raise ReportError(f"{out} is a file; choose a folder with --out")
@@ -56,8 +59,9 @@ def write_results(root: Path, out: Path) -> Written:
         contents[f"figures/{figure.name}"] = figure.svg
         origins[f"figures/{figure.name}"] = figure.sources
     contents[MANIFEST] = make_manifest(root, origins).encode()
+    earlier = read_outputs(out)
     write_all(out, contents)
-    _remove_others(out, contents)
+    remove_others(out, earlier, written=contents)
     uncertified = tuple(cell.name for cell in cells if not cell.runs)
     return Written(tuple(sheets), len(cells), len(figures), uncertified)
 
@@ -85,11 +89,3 @@ def _bounded(entries: Sequence[Entry], kinds: Sequence[str], bound: Bound) -> li
         quoted_points(entries, bound),
         all_measures(entries, bound),
     ]
-
-
-def _remove_others(out: Path, contents: Mapping[str, bytes]) -> None:
-    """Remove tables and figures of cells that are no longer there: whatever lies here is traceable to records."""
-    for folder in ("tables", "figures"):
-        for path in (out / folder).glob("*"):
-            if f"{folder}/{path.name}" not in contents:
-                path.unlink()
