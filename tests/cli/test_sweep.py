@@ -334,6 +334,38 @@ def test_what_is_packed_can_be_certified_again(written, undisturbed, tmp_path, c
     assert "is a file; choose a folder" in capsys.readouterr().err
 
 
+def test_another_sweep_of_the_same_name_does_not_replace_what_is_packed(written, undisturbed, tmp_path, capsys):
+    pack = ["pack", str(written), "--runs", str(undisturbed), "--out", str(tmp_path / "results")]
+    assert main(pack) == 0
+    before = {path: path.read_bytes() for path in (tmp_path / "results").rglob("*.*") if path.is_file()}
+    other = tmp_path / written.name
+    shutil.copy(written.with_name("base.yaml"), tmp_path)
+    group = "{methods: [cohen], sigma: [0.5], vote: 10, override: {train.max_steps: 1}}"
+    other.write_text(f"recipe: base.yaml\ngroups: [{group}]")
+    runs = ["--runs", str(tmp_path / "runs")]
+    assert main(["sweep", str(other), "--out", runs[1], "--device", "cpu"]) == 0
+    capsys.readouterr()
+    assert main(["pack", str(other), *runs, "--out", str(tmp_path / "results")]) == 2
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.startswith(f"ars: {tmp_path / 'results/tiny' / CELLS[0]} holds a run of another recipe")
+    assert output.err.endswith("; remove it, or choose another folder with --out\n")
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_cells_that_the_sweep_file_does_not_name_stay_and_are_told(written, undisturbed, tmp_path, capsys):
+    pack = ["--runs", str(undisturbed), "--out", str(tmp_path / "results")]
+    assert main(["pack", str(written), *pack]) == 0
+    assert "left as they are" not in capsys.readouterr().out
+    fewer = tmp_path / written.name
+    shutil.copy(written.with_name("base.yaml"), tmp_path)
+    fewer.write_text("recipe: base.yaml\ngroups: [{methods: [cohen], sigma: [0.5], vote: 10}]")
+    assert main(["pack", str(fewer), *pack]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == f"left as they are, since {fewer} does not name them: {CELLS[1]}"
+    assert (tmp_path / "results/tiny" / CELLS[1] / "recipe.yaml").exists()
+
+
 def test_a_sweep_makes_what_is_not_packed_yet(written, undisturbed, tmp_path, capsys):
     assert main(["pack", str(written), "--runs", str(undisturbed), "--out", str(tmp_path / "results")]) == 0
     elsewhere = ["sweep", str(written), "--out", str(tmp_path / "runs"), "--packed", str(tmp_path / "results")]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ars.cli.options import Subparsers, add_command
 from ars.experiments.sweeps.file import Cell, read_sweep
-from ars.experiments.sweeps.packing import pack_sweep
+from ars.experiments.sweeps.packing import not_named, pack_sweep
 
 TEACH = """\
 Pack what is worth keeping of the finished cells of a sweep into RESULTS/<name of the sweep>: resolved recipes, training
@@ -36,4 +36,6 @@ def run(options: argparse.Namespace) -> int:
     if not packed:
         raise ValueError(f"no cell of {sweep.name} is finished in {options.runs}; run ars sweep first")
     print(f"packed {packed} of {len(sweep.cells)} cells into {options.out / sweep.name}")
+    if others := not_named(sweep, options.out):
+        print(f"left as they are, since {options.sweep} does not name them: {', '.join(others)}")
     return 0

@@ -264,6 +264,15 @@ def differences(one: Recipe, two: Recipe) -> Iterator[tuple[str, object, object]
             yield key, first.get(key), second.get(key)
 
 
+def first_difference(there: Recipe, here: Recipe) -> str:
+    """Where the recipe of a folder differs first from the one that is wanted, to follow a word; empty where nowhere.
+
+    >>> first_difference(Recipe(seed=1), Recipe(mask=Mask(width=4)))
+    ' (seed is 1 there, 0 here)'
+    """
+    return next((f" ({key} is {one} there, {two} here)" for key, one, two in differences(there, here)), "")
+
+
 def _flat(content: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, object]]:
     for key, value in content.items():
         if isinstance(value, dict):

@@ -23,7 +23,7 @@ from ars.data.errors import DataError
 from ars.experiments.borrowing import pinned
 from ars.experiments.build import Inputs, build_benchmark, build_model
 from ars.experiments.environment import write_environment
-from ars.experiments.recipe import Recipe, RecipeError, differences
+from ars.experiments.recipe import Recipe, RecipeError, first_difference
 from ars.experiments.recipe_file import read_recipe
 from ars.methods.adaptive import settled
 from ars.report.results import About, read_about
@@ -121,7 +121,7 @@ def check_folder(folder: Path, recipe: Recipe) -> None:
     if path.exists():
         have = read_recipe(path)
         if have.identity != recipe.identity:
-            told = next((f" ({key} is {one} there, {two} here)" for key, one, two in differences(have, recipe)), "")
+            told = first_difference(have, recipe)
             raise RecipeError(f"{folder} holds a run of another recipe{told}; choose another folder with --out")
     # a killed process may have left a hidden file on its way to recipe.yaml
     elif folder.exists() and (not folder.is_dir() or any(folder.glob("[!.]*"))):

@@ -14,7 +14,9 @@ import yaml
 from ars.certification.records import Record
 from ars.certification.shards import merge
 from ars.data.settings import Data
-from ars.experiments.recipe import Classifier, Recipe
+from ars.experiments.certifying.local_engine import certify_run
+from ars.experiments.certifying.request import Request
+from ars.experiments.recipe import Classifier, Recipe, RecipeError
 from ars.experiments.run import load_run
 from ars.experiments.sweeps import masks
 from ars.experiments.sweeps.file import Sweep
@@ -154,7 +156,7 @@ def test_a_cell_whose_weights_or_further_images_are_asked_for_is_not_done_withou
 @pytest.mark.parametrize(
     ("recipe", "words"),
     [
-        (dataclasses.replace(TINY, seed=5), "another recipe; remove it, or choose other results"),
+        (dataclasses.replace(TINY, seed=5), "recipe (seed is 0 there, 5 here); remove it, or choose other results"),
         (dataclasses.replace(TINY, certify=dataclasses.replace(TINY.certify, alpha=0.01)), "records with alpha=0.05"),
     ],
 )
@@ -181,6 +183,52 @@ def test_packing_elsewhere_leaves_what_was_packed_as_it_is(packed, tmp_path):
     sweep = Sweep("tiny", tmp_path / "sweep.yaml", (cell(),), ())
     count = pack_sweep(sweep, tmp_path / "elsewhere", tmp_path / "results", report=lambda _, what: told.append(what))
     assert (count, told, contents(packed)) == (0, ["packed before"], before)
+
+
+@pytest.fixture
+def shorter(runs, tmp_path):
+    """A sweep file of the same name in another folder, its cell of that name trained otherwise."""
+    recipe = dataclasses.replace(TINY, train=dataclasses.replace(TINY.train, max_steps=1))
+    (runs / "run" / "recipe.yaml").write_text(recipe.to_yaml())
+    (tmp_path / "tiny.yaml").write_text("another sweep")
+    return Sweep("tiny", tmp_path / "tiny.yaml", (cell(name="new", recipe=recipe), cell(recipe=recipe)), ())
+
+
+@pytest.mark.parametrize("finished", [["run"], ["new"], ["new", "run"]])
+def test_packed_cells_of_another_training_are_not_written_over(packed, shorter, runs, tmp_path, finished):
+    """Whether the cell that is in the way is finished or not, and whichever comes first."""
+    (packed / "model.safetensors").write_bytes(b"weights")
+    before = contents(tmp_path / "results")
+    if "new" in finished:
+        shutil.copytree(runs / "run", runs / "new")
+    if "run" not in finished:
+        shutil.rmtree(runs / "run")
+    with pytest.raises(RecipeError) as caught:
+        pack_sweep(shorter, runs, tmp_path / "results")
+    told = "holds a run of another recipe (train.max_steps is None there, 1 here)"
+    assert str(caught.value) == f"{packed} {told}; remove it, or choose another folder with --out"
+    assert contents(tmp_path / "results") == before
+    assert pack_sweep(shorter, runs, tmp_path / "elsewhere") == len(finished)
+
+
+def test_a_cell_around_another_classifier_than_the_packed_one_is_not_written_over_it(packed, runs, tmp_path):
+    """Both are of the sweep's recipe, which does not say the digest."""
+    borrowed = dataclasses.replace(TINY, classifier=Classifier(width=4, from_run="runs/cohen"))
+    for folder, digest in ((runs / "run", "a" * 64), (packed, "b" * 64)):
+        classifier = dataclasses.replace(borrowed.classifier, sha256=digest)
+        (folder / "recipe.yaml").write_text(dataclasses.replace(borrowed, classifier=classifier).to_yaml())
+    sweep = Sweep("tiny", tmp_path / "sweep.yaml", (cell(recipe=borrowed),), ())
+    with pytest.raises(RecipeError, match=r"classifier\.sha256 is bbb"):
+        pack_sweep(sweep, runs, tmp_path / "results")
+
+
+def test_the_same_training_certified_once_more_is_packed_over_itself(packed, runs, tmp_path):
+    more = dataclasses.replace(TINY.certify, n_estimate=60)
+    shutil.rmtree(runs / "run/certify")
+    certify_run(Request(runs / "run", more), device=CPU)
+    sweep = Sweep("tiny", tmp_path / "sweep.yaml", (cell(recipe=dataclasses.replace(TINY, certify=more)),), ())
+    assert pack_sweep(sweep, runs, tmp_path / "results") == 1
+    assert yaml.safe_load((packed / "recipe.yaml").read_text())["certify"]["n_estimate"] == 60
 
 
 def test_records_of_weights_that_were_trained_again_are_not_packed_beside_these(runs, tmp_path):

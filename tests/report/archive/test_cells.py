@@ -193,6 +193,17 @@ def test_all_seeds_are_compared_and_not_only_neighbours(tmp_path):
         make_entries(load_cells(tmp_path))
 
 
+def test_trainings_that_were_packed_into_one_folder_are_told_what_helps_there(tmp_path):
+    """Another recipe_name would be that of both."""
+    for seed, epochs in enumerate((40, 34)):
+        path = build_cell(tmp_path / "fast", seed=seed)
+        recipe = yaml.safe_load((path / "recipe.yaml").read_text())
+        (path / "recipe.yaml").write_text(yaml.safe_dump({**recipe, "train": {"epochs": epochs}}))
+    advice = "differently; remove one of them, and pack it from a sweep file of another name and recipe_name"
+    with pytest.raises(ReportError, match=advice):
+        make_entries(load_cells(tmp_path))
+
+
 def test_the_draws_stand_beside_the_images(tmp_path):
     build_cell(tmp_path / "fast")
     build_cell(tmp_path / "fast", method="cohen", certified=False)

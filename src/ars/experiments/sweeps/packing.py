@@ -30,8 +30,9 @@ from ars.certification.writing import write_whole
 from ars.experiments.recipe import MASKED
 from ars.experiments.recipe_file import read_recipe
 from ars.experiments.sweeps.file import Cell, Sweep
-from ars.experiments.sweeps.plan import make_plan
+from ars.experiments.sweeps.plan import Row, make_plan
 from ars.experiments.sweeps.portable import portable
+from ars.experiments.sweeps.state import check_recipe
 from ars.experiments.timing import train_seconds
 from ars.report.tally import read_tally
 
@@ -42,11 +43,17 @@ MAY_BE_SHOWN = ("digits",)
 def pack_sweep(
     sweep: Sweep, runs: Path, results: Path, *, report: Callable[[Cell, str], None] = lambda cell, what: None
 ) -> int:
-    """Pack the finished cells into results/<sweep>; report hears what each took or lacks; how many were packed."""
+    """Pack the finished cells into results/<sweep>; report hears what each took or lacks; how many were packed.
+
+    Nothing is written where a cell of another training lies packed under the name of one of these.
+    """
     if results.exists() and not results.is_dir():
         raise ValueError(f"{results} is a file; choose a folder with --out")
-    packed = 0
-    for row in make_plan(sweep, runs, results).rows:
+    rows, packed = make_plan(sweep, runs, results).rows, 0
+    if any(row.done and not row.packed for row in rows):
+        for row in rows:
+            _check_target(row, runs / row.cell.name, results / sweep.name / row.cell.name)
+    for row in rows:
         if row.packed:
             report(row.cell, "packed before")
         elif row.done:
@@ -58,6 +65,19 @@ def pack_sweep(
     if packed:
         write_whole(results / sweep.name / SWEEP, sweep.path.read_bytes())
     return packed
+
+
+def not_named(sweep: Sweep, results: Path) -> list[str]:
+    """The cells in results/<sweep> that the sweep file does not name, as those of another file of its name."""
+    packed = {path.parent.name for path in (results / sweep.name).glob(f"*/{RECIPE}")}
+    return sorted(packed - {cell.name for cell in sweep.cells})
+
+
+def _check_target(row: Row, run: Path, target: Path) -> None:
+    """Refuse to put a cell in the place of another training, whose weights may lie nowhere else."""
+    finished = row.done and not row.packed
+    trained = read_recipe(run / RECIPE) if finished else row.cell.recipe
+    check_recipe(target, portable(trained), "another folder with --out")
 
 
 def pack_cell(cell: Cell, run: Path, target: Path) -> int:

@@ -19,7 +19,7 @@ from ars.certification.run_folder import (
 )
 from ars.certification.shards import IncompleteError, Layout, read_manifest
 from ars.experiments.certifying.beginning import begun_settings
-from ars.experiments.recipe import MASKED, CertifySettings, Recipe, RecipeError
+from ars.experiments.recipe import MASKED, CertifySettings, Recipe, RecipeError, first_difference
 from ars.experiments.recipe_file import read_recipe
 from ars.experiments.sweeps.file import Cell
 from ars.experiments.sweeps.portable import portable
@@ -57,7 +57,7 @@ class Left:
 def what_is_left(cell: Cell, folder: Path) -> Left:
     """Look at a cell's folder; one that holds another recipe or records of other settings is refused."""
     wanted = cell.recipe
-    _check_recipe(folder, wanted, "another folder with --out")
+    check_recipe(folder, wanted, "another folder with --out")
     settings = cell_settings(cell, folder)
     masked = wanted.method in MASKED
     if not (folder / MODEL).exists():
@@ -86,15 +86,22 @@ def is_packed(cell: Cell, folder: Path) -> bool:
     """Whether all of a cell lies packed in a folder; one that holds another recipe or other settings is refused."""
     if not (folder / RECIPE).exists():
         return False
-    _check_recipe(folder, portable(cell.recipe), "other results")
+    check_recipe(folder, portable(cell.recipe), "other results")
     parts = (TIMING, *([MASKS] if cell.recipe.method in MASKED else []), *([MODEL] if cell.keep_weights else []))
     voted = not cell.vote or _voted(cell, folder)
     return voted and all((folder / it).exists() for it in parts) and not _missing(folder, cell_settings(cell, folder))
 
 
-def _check_recipe(folder: Path, wanted: Recipe, instead: str) -> None:
-    if (folder / RECIPE).exists() and not _same_run(_begun_recipe(folder), wanted):
-        raise RecipeError(f"{folder} holds a run of another recipe; remove it, or choose {instead}")
+def check_recipe(folder: Path, wanted: Recipe, instead: str) -> None:
+    """Refuse a folder that holds a run of another recipe; it pins the file of a classifier that it began from."""
+    if not (folder / RECIPE).exists():
+        return
+    begun = _begun_recipe(folder)
+    pin = wanted.classifier.sha256 or begun.classifier.sha256
+    wanted = replace(wanted, classifier=replace(wanted.classifier, sha256=pin))
+    if begun.identity != wanted.identity:
+        told = first_difference(begun, wanted)
+        raise RecipeError(f"{folder} holds a run of another recipe{told}; remove it, or choose {instead}")
 
 
 def _begun_recipe(folder: Path) -> Recipe:
@@ -102,12 +109,6 @@ def _begun_recipe(folder: Path) -> Recipe:
         return read_recipe(folder / RECIPE)
     except RecipeError as error:
         raise RecipeError(f"{error}: another version made this run; remove {folder} to make it again") from error
-
-
-def _same_run(begun: Recipe, wanted: Recipe) -> bool:
-    """Whether a run of one recipe is one of the other; its folder pins the file of a classifier that it began from."""
-    pin = wanted.classifier.sha256 or begun.classifier.sha256
-    return begun.identity == replace(wanted, classifier=replace(wanted.classifier, sha256=pin)).identity
 
 
 def cell_settings(cell: Cell, folder: Path) -> CertifySettings:

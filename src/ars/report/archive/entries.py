@@ -194,9 +194,12 @@ def make_entries(cells: Iterable[Cell]) -> list[Entry]:
         if one.seed == other.seed:
             raise ReportError(f"{one.name} and {other.name} are the same seed; remove one of them")
         if not same_training(one.resolved, other.resolved):
+            advice = "give their sweep files different recipe_names and pack them again"
+            if one.path.parent == other.path.parent:  # which has one sweep file, whatever both were packed from
+                advice = "remove one of them, and pack it from a sweep file of another name and recipe_name"
             raise ReportError(
                 f"{one.name} and {other.name} are called seeds of one recipe, {one.recipe_name}, but were trained "
-                "differently; give their sweep files different recipe_names and pack them again"
+                f"differently; {advice}"
             )
         _check_images(one, other)
     return entries
