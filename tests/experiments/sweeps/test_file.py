@@ -120,6 +120,30 @@ def test_a_bad_sweep_file_gets_one_sentence(written, text, words):
     assert "class_path" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        ("data.kind: folder, data.root: /photos", "data.root {}, got /photos"),
+        (
+            "data.kind: folder, data.root: photos, data.backgrounds: /scenes, data.pasted: 32",
+            "data.backgrounds {}, got /scenes",
+        ),
+        ("classifier.from_run: /runs/cohen", "classifier.from_run {}, got /runs/cohen"),
+        ("data.kind: folder, data.root: photos", None),
+        ("data.root: /cifar", None),  # looked for where ARS_DATA says, once it is packed
+    ],
+)
+def test_what_could_never_be_packed_is_refused_before_it_is_run(written, keys, told):
+    path = written(f"recipe: base.yaml\ngroups: [{{methods: [cohen], sigma: [1], override: {{{keys}}}}}]")
+    if told is None:
+        assert len(read_sweep(path).cells) == 1
+        return
+    with pytest.raises(SweepError) as caught:
+        read_sweep(path)
+    why = "of a run that is packed must be a relative path, seen from the current folder"
+    assert str(caught.value) == f"{path}, cohen-s1-seed0: {told.format(why)}"
+
+
 @pytest.mark.parametrize("path", sorted(SWEEPS.glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_sweep_that_is_shipped_can_be_read_and_has_figures_for_all_its_cells(path):
     from ars.experiments.sweeps.plan import make_plan

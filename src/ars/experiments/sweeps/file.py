@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from ars.experiments.plain_words import in_one_sentence
-from ars.experiments.recipe import Method, Recipe, RecipeError, cell_name
+from ars.experiments.recipe import Method, Recipe, cell_name
 from ars.experiments.recipe_file import read_recipe, recipe_keys
 from ars.experiments.repeated_keys import repeated_key
+from ars.experiments.sweeps.portable import portable
 
 Weights = Literal["float32", "bf16"]
 NAME, PLAIN = r"[\w.+]+", "letters, digits, _ . and +"
@@ -180,10 +181,11 @@ def _cells(path: Path, base: Path, content: SweepFile, group: Group) -> Iterator
         keys = {**content.override.get(method, {}), **group.override, **axes}
         try:
             recipe = read_recipe(base, list(_options(keys)))
-        except RecipeError as error:
+            if recipe.classifier.factory is not None:
+                raise ValueError("a sweep imports no classifier; train it with ars train --classifier")
+            portable(recipe)  # what could never be packed is not run either
+        except ValueError as error:
             raise SweepError(f"{path}, {name}: {error}") from error
-        if recipe.classifier.factory is not None:
-            raise SweepError(f"{path}, {name}: a sweep imports no classifier; train it with ars train --classifier")
         yield Cell(name, recipe, k, content.weights, group.vote, group.keep_weights)
 
 

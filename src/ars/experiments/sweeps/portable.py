@@ -8,14 +8,16 @@ from ars.experiments.recipe import Recipe
 
 def portable(recipe: Recipe) -> Recipe:
     """The recipe without paths of the machine that it ran on: its data is then found where ARS_DATA says."""
-    data = recipe.data
-    borrowed = (recipe.classifier.from_run, recipe.classifier.weights)
-    if any(path and _absolute(path) for path in borrowed):
-        raise ValueError("classifier.from_run and classifier.weights of a packed run must be relative paths")
+    data, classifier = recipe.data, recipe.classifier
+    needed = {"classifier.from_run": classifier.from_run, "classifier.weights": classifier.weights}
+    if data.kind == "folder":
+        needed |= {"data.root": data.root, "data.backgrounds": data.backgrounds}
+    for key, path in needed.items():
+        if path and _absolute(path):
+            why = "of a run that is packed must be a relative path, seen from the current folder"
+            raise ValueError(f"{key} {why}, got {path}")
     if not any(path and _absolute(path) for path in (data.root, data.backgrounds)):
         return recipe
-    if data.kind == "folder":
-        raise ValueError("data.root and data.backgrounds of a packed run must be relative paths; sweep with such ones")
     root, backgrounds = (None if path and _absolute(path) else path for path in (data.root, data.backgrounds))
     return replace(recipe, data=replace(data, root=root, backgrounds=backgrounds))
 
