@@ -132,3 +132,37 @@ def test_noise_that_is_measured_from_moved_images_is_told_where_they_are(made, e
     assert main(command) == 2
     assert "--data.root PATH" in sentence(capsys)
     assert main([*command, "--data.root=photos"]) == 0
+
+
+SWEEP = """
+recipe: base.yaml
+groups: [{methods: [static_mask], sigma: [0.5], vote: 2, keep_weights: true}]
+"""
+
+
+def test_a_sweep_certifies_all_where_a_folder_has_fewer_images_than_it_says(made, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(made / "photos", "photos")
+    recipe = yaml.safe_load((made / "run" / "recipe.yaml").read_text())
+    recipe["data"]["root"] = "photos"
+    recipe["certify"] |= {"examples": 100, "n_select": 10, "n_estimate": 20, "precision": "float32"}
+    (tmp_path / "base.yaml").write_text(yaml.safe_dump(recipe))
+    (tmp_path / "own.yaml").write_text(SWEEP)
+    sweep, cell = ["sweep", "own.yaml", "--out=runs", "--device=cpu"], "static_mask-s0.5-seed0"
+    assert main([*sweep, "--plan"]) == 0
+    assert f"{cell}: train 7 epochs, certify up to 100 images, vote, masks" in capsys.readouterr().out
+    assert main(sweep) == 0
+    assert capsys.readouterr().out.splitlines()[-2:] == ["own: 1 cells, 1 done, 0 left", f"  {cell}: done"]
+    records = tmp_path / "runs" / cell / "certify" / "test"
+    images = json.loads((records / "settings.json").read_text())["layout"]["examples"]
+    assert 1 < images < 100
+    (records / "shard-00000.jsonl").unlink()
+    assert main([*sweep, "--plan"]) == 0
+    assert f"{cell}: certify {images} images" in capsys.readouterr().out
+    assert main(sweep) == 0
+    assert main(["pack", "own.yaml", "--runs=runs", "--out=results"]) == 0
+    packed = tmp_path / "results" / "own" / cell
+    assert yaml.safe_load((packed / "recipe.yaml").read_text())["certify"]["examples"] == images
+    capsys.readouterr()
+    assert main(["sweep", "own.yaml", "--out=other", "--packed=results", "--plan"]) == 0
+    assert f"{cell}: done, packed" in capsys.readouterr().out

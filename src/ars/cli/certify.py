@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ars.certification.run_folder import MAIN, records_folder
+from ars.certification.run_folder import MAIN, RECIPE, records_folder
 from ars.certification.shards import IncompleteError, merge
 from ars.cli.interrupt import stoppable
 from ars.cli.live import live_view
@@ -20,12 +20,12 @@ from ars.cli.options import (
     add_memory,
     check_count,
     data_overrides,
-    of_a_folder,
     override,
     settings_of,
 )
 from ars.data.settings import PLACES, Data
 from ars.experiments.certifying.request import Request
+from ars.experiments.recipe_file import read_recipe
 from ars.experiments.recipe_help import meanings
 from ars.experiments.world import World, read_world
 
@@ -108,7 +108,7 @@ def run(options: argparse.Namespace) -> int:
         name=options.name,
         shard_size=options.shard_size,
         given=given,
-        at_most=options.examples is None and (options.model is not None or of_a_folder(folder)),
+        at_most=options.examples is None and (options.model is not None or read_recipe(folder / RECIPE).at_most),
     )
     certify_with_progress(
         request, options.device, stages=options.stages, world=world, engine=options.engine, memory=options.memory

@@ -148,11 +148,6 @@ def recipe_of(folder: Path, *, instead: str = "") -> CertifySettings:
     return read_recipe(path).certify
 
 
-def of_a_folder(folder: Path) -> bool:
-    """Whether a run is on images of one's own, whose number a recipe does not know."""
-    return read_recipe(folder / RECIPE).data.kind == "folder"
-
-
 def imported_model(path: Path) -> dict[str, Any] | None:
     """A recipe.yaml where it is that of an imported model, which is never imported from here."""
     try:

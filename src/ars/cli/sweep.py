@@ -15,11 +15,10 @@ from ars.cli.options import Subparsers, add_command, add_device
 from ars.cli.train import train_with_progress
 from ars.cli.vote import sentence, vote_with_progress
 from ars.experiments.alone import alone_in
-from ars.experiments.certifying.request import Request
 from ars.experiments.sweeps.budget import Budget
 from ars.experiments.sweeps.file import Cell, Sweep, read_sweep
 from ars.experiments.sweeps.plan import Plan, Row, make_plan
-from ars.experiments.sweeps.state import cell_settings, what_is_left
+from ars.experiments.sweeps.state import cell_request, cell_settings, what_is_left
 from ars.experiments.sweeps.times import Times
 from ars.experiments.world import one_process
 
@@ -141,20 +140,21 @@ def make_cell(cell: Cell, folder: Path, device_name: str, budget: Budget, times:
     from ars.experiments.weights import round_weights
 
     if left.train:
-        benchmark, settings = build_benchmark(cell.recipe, choose_device(device_name)), cell.recipe.certify
+        benchmark = build_benchmark(cell.recipe, choose_device(device_name))
+        settings = cell_request(cell, folder, cell.recipe.certify).settings_for(benchmark.size("test"))
         check_subset(benchmark, Layout(settings.examples, settings.every))
         train_with_progress(cell.recipe, folder, device_name, enough=budget.watch(), starts=folder.parent)
     if left.rounding:
         round_weights(folder / MODEL)
-    settings = cell_settings(cell, folder)
-    request = Request(folder, settings)
     if left.images:
         shard = SHARD_SIZE * (times.of(cell, "image") or 0.0)
+        request = cell_request(cell, folder, cell_settings(cell, folder))
         certify_with_progress(request, device_name, enough=budget.watch(shard))
+    settings = cell_settings(cell, folder)
     if left.vote:
         enough = budget.watch()
         print(sentence(vote_with_progress(folder, settings, device_name, draws=cell.vote, enough=enough)), flush=True)
     if left.masks:
         device = choose_device(device_name)
-        draw_pipeline_of(request, device=device)
+        draw_pipeline_of(cell_request(cell, folder, settings), device=device)
         save_average_masks(folder, settings, device=device)

@@ -227,6 +227,11 @@ class Recipe:
         """The sizes of start.through that lie on the way to the recipe's own."""
         return tuple(size for size in self.start.through if size < self.data.options["size"]) if self.start else ()
 
+    @property
+    def at_most(self) -> bool:
+        """Whether certify.examples is a limit: of a folder of one's own, a recipe does not know how many there are."""
+        return self.data.kind == "folder"
+
     def to_yaml(self) -> str:
         """The resolved recipe, as it is kept in a run folder."""
         return yaml.safe_dump(self.resolved(), sort_keys=False)

@@ -19,6 +19,7 @@ from ars.certification.run_folder import (
 )
 from ars.certification.shards import IncompleteError, Layout, read_manifest
 from ars.experiments.certifying.beginning import begun_settings
+from ars.experiments.certifying.request import Request
 from ars.experiments.recipe import MASKED, CertifySettings, Recipe, RecipeError, first_difference
 from ars.experiments.recipe_file import read_recipe
 from ars.experiments.sweeps.file import Cell
@@ -37,6 +38,8 @@ class Left:
     images: int
     vote: bool
     masks: bool
+    at_most: bool = False
+    """Whether fewer images may be there to certify, as in a folder of one's own that was not opened yet."""
 
     @property
     def done(self) -> bool:
@@ -47,7 +50,7 @@ class Left:
         steps = {
             f"train {self.epochs} epochs": self.train,
             "round": self.rounding and not self.train,
-            f"certify {self.images} images": self.images,
+            f"certify {'up to ' if self.at_most else ''}{self.images} images": self.images,
             "vote": self.vote,
             "masks": self.masks,
         }
@@ -60,9 +63,10 @@ def what_is_left(cell: Cell, folder: Path) -> Left:
     check_recipe(folder, wanted, "another folder with --out")
     settings = cell_settings(cell, folder)
     masked = wanted.method in MASKED
+    unknown = wanted.at_most and read_manifest(records_folder(folder, MAIN)) is None
     if not (folder / MODEL).exists():
         left = max(0, wanted.train.epochs - epochs_done(folder))
-        return Left(True, left, cell.weights == "bf16", settings.examples, cell.vote > 0, masked)
+        return Left(True, left, cell.weights == "bf16", settings.examples, cell.vote > 0, masked, unknown)
     _check_weights(folder)
     rounded = is_rounded(folder / MODEL)
     if rounded and cell.weights == "float32":
@@ -79,6 +83,7 @@ def what_is_left(cell: Cell, folder: Path) -> Left:
         images=_missing(folder, settings),
         vote=cell.vote > 0 and not _voted(cell, folder),
         masks=masked and not (folder / MASKS).exists(),
+        at_most=unknown,
     )
 
 
@@ -112,7 +117,10 @@ def _begun_recipe(folder: Path) -> Recipe:
 
 
 def cell_settings(cell: Cell, folder: Path) -> CertifySettings:
-    """How the cell is certified; where it was begun, in the precision it was begun with, also on another machine."""
+    """How the cell is certified; where it was begun, in the precision it was begun with, also on another machine.
+
+    Of a folder of one's own with fewer test images than the sweep asks for, the manifest says how many there are.
+    """
     wanted = cell.recipe.certify
     try:
         begun = begun_settings(folder, MAIN)
@@ -128,7 +136,14 @@ def cell_settings(cell: Cell, folder: Path) -> CertifySettings:
                 f"{records_folder(folder, MAIN)} holds records with {name}={have}, the sweep asks for {value}; "
                 "choose another folder with --out, or remove that one"
             )
-    return wanted
+    manifest = read_manifest(records_folder(folder, MAIN))
+    images = manifest.images if manifest else ()
+    return cell_request(cell, folder, wanted).settings_for(int(images[0])) if images else wanted
+
+
+def cell_request(cell: Cell, folder: Path, settings: CertifySettings) -> Request:
+    """What is to be certified of a cell: as many images as the settings say, of a folder of one's own at most."""
+    return Request(folder, settings, at_most=cell.recipe.at_most)
 
 
 def is_rounded(path: Path) -> bool:
