@@ -314,7 +314,7 @@ def test_of_a_small_folder_all_test_images_are_certified_and_a_line_says_which(p
     assert main(["certify", *photos, *FEW]) == 0
     assert capsys.readouterr().err == ""  # nothing was left
     assert main(["certify", *photos, *FEW, "--examples=3", "--name=more"]) == 2
-    assert "photos has 2 test images at every=1, so 3 are too many; take --examples 2" in capsys.readouterr().err
+    assert "photos has 2 test images at every=1, so 3 are too many; set certify.examples" in capsys.readouterr().err
     (tmp_path / "all").mkdir()
     (tmp_path / "photos").rename(tmp_path / "all" / "test")
     photos[4:] = ["folder:all", "--data.size=8", "--out", "runs/all", "--every=3"]

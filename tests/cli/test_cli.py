@@ -262,7 +262,7 @@ def test_an_image_of_another_size_or_no_image_is_refused(trained, capsys, tmp_pa
         (["--alpha", "0"], "alpha must lie between 1e-100 and 0.5"),
         (["--n-estimate", "4"], "cannot certify anything"),
         (["--norm", "l2"], "MaskedGaussian covers 'linf'"),
-        (["--examples", "100000"], "are too many; take --examples"),
+        (["--examples", "100000"], "are too many; set certify.examples to 300 or fewer (--examples of ars certify)"),
         (["--seed", "-1"], "seed"),
     ],
 )

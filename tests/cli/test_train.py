@@ -75,6 +75,28 @@ def test_a_certification_that_is_given_anew_is_kept(here, capsys, monkeypatch, t
     assert read_recipe(here / "desk/run/recipe.yaml") == after
 
 
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        (["--certify.examples=301"], "300 test images at every=1, so 301 are too many; set certify.examples to 300 or "
+         "fewer (--examples of ars certify)\n"),
+        (["--certify.every=200"], "2 test images at every=200, so 100 are too many; set certify.examples to 2 or "
+         "fewer (--examples of ars certify), or certify.every to 3 or less (--every)\n"),
+    ],
+)  # fmt: skip
+def test_more_images_to_certify_than_there_are_are_refused_before_training(here, capsys, keys, told):
+    command = ["train", str(here / "plain.yaml"), "--out=run", "--method=cohen", *TINY]
+    assert main([*command, *keys]) == 2
+    assert capsys.readouterr().err == f"ars: digits on photographs has {told}"
+    assert not (here / "desk/run").exists()
+    assert main([*command, "--certify.every=3"]) == 0
+    before = (here / "desk/run/recipe.yaml").read_bytes()
+    capsys.readouterr()
+    assert main([*command, *keys]) == 2
+    assert capsys.readouterr().err == f"ars: digits on photographs has {told}"
+    assert (here / "desk/run/recipe.yaml").read_bytes() == before
+
+
 def test_k_is_short_for_the_size_and_is_part_of_the_usual_name(here, capsys):
     for number in range(40):
         for name in ("cat", "dog"):

@@ -19,7 +19,7 @@ from .conftest import CPU
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 # what a CPU cannot do in minutes: large batches, many steps
-SMALL = ["--train.batch_size=2", "--train.max_steps=20", "--data.workers=0"]
+SMALL = ["--train.batch_size=2", "--train.max_steps=20", "--data.workers=0", "--certify.examples=1"]
 FEW = CertifySettings(examples=2, n_select=2, n_estimate=6, alpha=0.05, precision="float32")
 
 

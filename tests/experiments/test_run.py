@@ -115,7 +115,7 @@ def test_a_run_that_was_packed_without_its_weights_says_so(trained, tmp_path):
 
 
 def test_more_examples_than_there_are_is_refused_before_anything_is_drawn(trained):
-    with pytest.raises(ValueError, match="so 1000 are too many; take --examples"):
+    with pytest.raises(ValueError, match=r"so 1000 are too many; set certify\.examples to 300"):
         certify_run(Request(trained, dataclasses.replace(TINY.certify, examples=1000), name="x"), device=CPU)
     with pytest.raises(ValueError, match="n_estimate=3 cannot certify anything"):
         certify_run(Request(trained, dataclasses.replace(TINY.certify, n_estimate=3), name="x"), device=CPU)

@@ -6,7 +6,7 @@ import traceback
 from pathlib import Path
 
 from ars.certification.run_folder import MODEL
-from ars.certification.shards import SHARD_SIZE, Layout
+from ars.certification.shards import SHARD_SIZE
 from ars.cli.certify import certify_with_progress
 from ars.cli.errors import told
 from ars.cli.interrupt import terminable
@@ -133,16 +133,11 @@ def _attempt(cell: Cell, folder: Path, device: str, budget: Budget, times: Times
 def make_cell(cell: Cell, folder: Path, device_name: str, budget: Budget, times: Times) -> None:
     """Do what is left of a cell, step by step."""
     left = what_is_left(cell, folder)
-    from ars.experiments.build import build_benchmark
-    from ars.experiments.certifying.job import check_subset
     from ars.experiments.device import choose_device
     from ars.experiments.sweeps.masks import draw_pipeline_of, save_average_masks
     from ars.experiments.weights import round_weights
 
     if left.train:
-        benchmark = build_benchmark(cell.recipe, choose_device(device_name))
-        settings = cell_request(cell, folder, cell.recipe.certify).settings_for(benchmark.size("test"))
-        check_subset(benchmark, Layout(settings.examples, settings.every))
         train_with_progress(cell.recipe, folder, device_name, enough=budget.watch(), starts=folder.parent)
     if left.rounding:
         round_weights(folder / MODEL)

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 
 from ars.certification.procedure import check_request
+from ars.data.benchmark import Benchmark
 from ars.experiments.recipe import CertifySettings, Recipe
 from ars.methods.unicr import paper_beta
 from ars.smoothing import SmoothedClassifier
@@ -22,6 +23,20 @@ def check_certifiable(model: SmoothedClassifier, settings: CertifySettings, shap
         n_select=settings.n_select,
         seed=settings.seed,
         precision="float32" if settings.precision == "auto" else settings.precision,
+    )
+
+
+def check_subset(benchmark: Benchmark, settings: CertifySettings) -> None:
+    """Refuse more examples than there are."""
+    images, examples, every = benchmark.size("test"), settings.examples, settings.every
+    there = len(range(0, images, every))
+    if examples <= there:
+        return
+    closer = (images - 1) // (examples - 1)  # the largest step that leaves as many; 0 where there are not so many
+    spread = f", or certify.every to {closer} or less (--every)" if closer else ""
+    raise ValueError(
+        f"{benchmark.title} has {there} test images at every={every}, so {examples} are too many; "
+        f"set certify.examples to {there} or fewer (--examples of ars certify){spread}"
     )
 
 

@@ -22,6 +22,7 @@ from ars.data.benchmark import Benchmark
 from ars.data.errors import DataError
 from ars.experiments.borrowing import pinned
 from ars.experiments.build import Inputs, build_benchmark, build_model
+from ars.experiments.certifiable import check_subset
 from ars.experiments.environment import write_environment
 from ars.experiments.recipe import Recipe, RecipeError, first_difference
 from ars.experiments.recipe_file import read_recipe
@@ -138,12 +139,15 @@ def claim(folder: Path, recipe: Recipe) -> None:
 def keep_certification(folder: Path, recipe: Recipe) -> list[str]:
     """Put the recipe's certification into the recipe.yaml of a run that was begun with another; what is changed.
 
-    It decides no weight, and certifications that are begun keep their own.
+    It decides no weight, and certifications that are begun keep their own. More images than there are are refused.
     """
     path = folder / RECIPE
     kept = read_recipe(path) if path.is_file() else None
     if kept is None or kept.certify == recipe.certify or kept.identity != pinned(recipe).identity:
         return []
+    asked = [(it.examples, it.every) for it in (kept.certify, recipe.certify)]
+    if asked[0] != asked[1] and not recipe.at_most:
+        check_subset(build_benchmark(recipe, torch.device("cpu")), recipe.certify)
     write_whole(path, replace(kept, certify=recipe.certify).to_yaml())
     before, after = asdict(kept.certify), asdict(recipe.certify)
     return [

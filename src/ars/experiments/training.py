@@ -14,7 +14,7 @@ from ars.data.benchmark import Benchmark
 from ars.experiments.alone import TakenError, alone_in
 from ars.experiments.borrowing import load_classifier, pinned, take_start
 from ars.experiments.build import build_benchmark, build_model
-from ars.experiments.certifiable import check_certifiable
+from ars.experiments.certifiable import check_certifiable, check_subset
 from ars.experiments.device import choose_precision
 from ars.experiments.importing import check_fit
 from ars.experiments.pictures import draw_epoch
@@ -169,6 +169,8 @@ def _untrained(recipe: Recipe, benchmark: Benchmark, device: torch.device) -> Sm
         freeze_classifier(model)
     _check_model(recipe, model, benchmark, device)
     check_certifiable(model, recipe.certify, benchmark.shape)
+    if not recipe.at_most:
+        check_subset(benchmark, recipe.certify)
     return model
 
 

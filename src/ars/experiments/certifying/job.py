@@ -17,7 +17,7 @@ from ars.certification.run_folder import ENVIRONMENT, MODEL, digest_of
 from ars.certification.sampling import Precision
 from ars.certification.shards import Layout, Manifest, begin, read_manifest, read_shard, write_shard
 from ars.data.benchmark import Benchmark, name_classes
-from ars.experiments.certifiable import check_certifiable
+from ars.experiments.certifiable import check_certifiable, check_subset
 from ars.experiments.certifying.beginning import make_manifest
 from ars.experiments.certifying.request import Request
 from ars.experiments.device import choose_precision
@@ -98,7 +98,7 @@ def prepare(request: Request, device: torch.device) -> Job:
         shard_size=request.shard_size,
         begun=read_manifest(records),
     )
-    check_subset(benchmark, wanted.layout)
+    check_subset(benchmark, settings)
     check_independent(model, some)
     files = benchmark.chosen.files if benchmark.chosen else ()
     check_files(records, files)
@@ -110,16 +110,6 @@ def prepare(request: Request, device: torch.device) -> Job:
     if not (records / ENVIRONMENT).exists():  # of the machine that began
         write_environment(records, device)
     return Job(records, wanted, settings, benchmark, model, device)
-
-
-def check_subset(benchmark: Benchmark, layout: Layout) -> None:
-    """Refuse more examples than there are."""
-    there = len(range(0, benchmark.size("test"), layout.every))
-    if layout.examples > there:
-        raise ValueError(
-            f"{benchmark.title} has {there} test images at every={layout.every}, so {layout.examples} are too many; "
-            f"take --examples {there} (certify.examples in a recipe) or fewer"
-        )
 
 
 def certify_images(
