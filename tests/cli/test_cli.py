@@ -312,7 +312,7 @@ def test_a_damaged_model_is_refused(trained, capsys, tmp_path):
     assert "is damaged" in sentence(capsys)
     (copy / "model.safetensors").unlink()
     assert main(["certify", str(copy), *FEW]) == 2
-    assert "train the run first" in sentence(capsys)
+    assert "there is no model.safetensors; run the same ars train" in sentence(capsys)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

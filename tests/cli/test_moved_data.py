@@ -150,7 +150,8 @@ def test_a_sweep_certifies_all_where_a_folder_has_fewer_images_than_it_says(made
     (tmp_path / "own.yaml").write_text(SWEEP)
     sweep, cell = ["sweep", "own.yaml", "--out=runs", "--device=cpu"], "static_mask-s0.5-seed0"
     assert main([*sweep, "--plan"]) == 0
-    assert f"{cell}: train 7 epochs, certify up to 100 images, vote, masks" in capsys.readouterr().out
+    left = "train to step 1 (at most 7 epochs), certify up to 100 images, vote, masks"
+    assert f"{cell}: {left}" in capsys.readouterr().out
     assert main(sweep) == 0
     assert capsys.readouterr().out.splitlines()[-2:] == ["own: 1 cells, 1 done, 0 left", f"  {cell}: done"]
     records = tmp_path / "runs" / cell / "certify" / "test"

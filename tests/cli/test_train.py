@@ -176,6 +176,46 @@ def test_a_mask_around_a_classifier_of_ones_own_is_trained_and_certified(here, c
     assert "of 300 test images" in capsys.readouterr().out
 
 
+def test_another_network_than_the_run_was_trained_around_is_told_as_that(here, capsys):
+    (here / "my_classifiers.py").write_text(f"{OWN}\nfive = nn.Sequential(nn.Flatten(), nn.Linear(3 * 24 * 24, 5))\n")
+    assert main(["train", "--out=run", "--classifier=my_classifiers:make", *TINY]) == 0
+    capsys.readouterr()
+    for command in (["certify", "run", *FEW], ["vote", "run", "--device=cpu"]):
+        assert main([*command, "--classifier=my_classifiers:five"]) == 2
+        told = sentence(capsys)
+        assert "--classifier my_classifiers:five is another network than run was trained around: " in told
+        assert told.endswith("; give --classifier my_classifiers:make, its code as it was then")
+
+
+def test_a_folder_of_another_model_is_told_as_that(here, capsys):
+    (here / "my_classifiers.py").write_text(f"{OWN}\nplain = make()\n")
+    own = ["--model=my_classifiers:plain", "--sigma=0.5", "--data=digits", "--out=own"]
+    assert main(["certify", *own, *FEW]) == 0
+    before = {path: path.read_bytes() for path in (here / "desk/own").rglob("*.*")}
+    capsys.readouterr()
+    assert main(["train", str(here / "plain.yaml"), "--out=own", *TINY]) == 2
+    told = "own holds records of another model, my_classifiers:plain, which was not trained here"
+    assert sentence(capsys) == f"ars: {told}; choose another folder with --out"
+    assert {path: path.read_bytes() for path in (here / "desk/own").rglob("*.*")} == before
+
+
+def test_a_training_that_has_not_ended_is_told_as_that(here, capsys, monkeypatch):
+    command = ["train", str(here / "plain.yaml"), "--out=run", "--method=cohen", *TINY]
+    with monkeypatch.context() as patch:
+        patch.setattr("ars.experiments.training._keep_model", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        assert main(command) == 130
+    capsys.readouterr()
+    checkpoint = here / "desk/run/checkpoint.safetensors"
+    for after in (["certify", "run", *FEW], ["vote", "run", "--device=cpu"]):
+        assert main(after) == 2
+        told = "the training of run has not ended: there is no model.safetensors"
+        assert sentence(capsys) == f"ars: {told}; run the same ars train (or ars sweep) again"
+        checkpoint.touch()  # with one or without
+    checkpoint.unlink()
+    assert main(command) == 0
+    assert main(["certify", "run", *FEW]) == 0
+
+
 def test_mask_only_epochs_around_an_untrained_classifier_are_pointed_out(here, capsys):
     few = [it for it in TINY if "steps" not in it]
     assert main(["train", "--out=run", *few, "--train.max_steps=1", "--train.mask_only_epochs=1"]) == 0

@@ -9,15 +9,13 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from ars.certification.bounds import BOUNDS
 from ars.certification.run_folder import GIVEN_SIGMA, MAIN, RECIPE
 from ars.certification.schedule import MODES
 from ars.data.settings import KEYS, PLACES
 from ars.experiments.certifying.beginning import begun_settings
 from ars.experiments.recipe import CertifySettings
-from ars.experiments.recipe_file import read_recipe
+from ars.experiments.recipe_file import imported_model, read_recipe
 from ars.theory import NORMS
 
 Subparsers = Any
@@ -146,18 +144,6 @@ def recipe_of(folder: Path, *, instead: str = "") -> CertifySettings:
             f"{certify_command(imported, folder)} goes on with them{'' if GIVEN_SIGMA in imported else doubt}"
         )
     return read_recipe(path).certify
-
-
-def imported_model(path: Path) -> dict[str, Any] | None:
-    """A recipe.yaml where it is that of an imported model, which is never imported from here."""
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError):
-        return None  # the recipe's own reader says what is wrong
-    match content:
-        case {"model": str(), "sigma": float(), "data": {"kind": kind}} if kind in KEYS:
-            return dict(content)
-    return None
 
 
 def certify_command(imported: dict[str, Any], folder: Path) -> str:

@@ -18,11 +18,11 @@ from ars.cli.options import (
     add_device,
     add_memory,
     add_places,
-    imported_model,
     override,
     recipe_of,
     settings_of,
 )
+from ars.experiments.recipe_file import imported_model
 from ars.report.measures import in_units, show_grid_radius, show_radius, unit_name
 
 if TYPE_CHECKING:

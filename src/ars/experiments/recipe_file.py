@@ -9,6 +9,7 @@ from typing import Any, cast, get_args
 import yaml
 
 from ars.certification.run_folder import RECIPE
+from ars.data.settings import KEYS
 from ars.experiments.plain_words import in_one_sentence, meant
 from ars.experiments.recipe import Recipe, RecipeError
 from ars.experiments.repeated_keys import repeated_key
@@ -36,6 +37,18 @@ def read_recipe(path: Path | None = None, overrides: Sequence[str] = ()) -> Reci
         return Recipe(**{key.name: values[key.name] for key in fields(Recipe)})
     except (ArgumentError, ValueError, TypeError) as error:
         raise RecipeError(_blamed(in_one_sentence(error), path, overrides)) from error
+
+
+def imported_model(path: Path) -> dict[str, Any] | None:
+    """A recipe.yaml where it is that of an imported model, which is never imported from here."""
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError):
+        return None  # the recipe's own reader says what is wrong
+    match content:
+        case {"model": str(), "sigma": float(), "data": {"kind": kind}} if kind in KEYS:
+            return dict(content)
+    return None
 
 
 def _check_mapping(path: Path) -> None:

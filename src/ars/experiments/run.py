@@ -20,16 +20,16 @@ from ars.certification.run_folder import BENCHMARK, MAIN, MODEL, PACKED, RECIPE,
 from ars.certification.writing import remove_stale, write_whole
 from ars.data.benchmark import Benchmark
 from ars.data.errors import DataError
-from ars.experiments.borrowing import pinned
+from ars.experiments.borrowing import PREFIX, pinned
 from ars.experiments.build import Inputs, build_benchmark, build_model
 from ars.experiments.certifiable import check_subset
 from ars.experiments.environment import write_environment
 from ars.experiments.recipe import Recipe, RecipeError, first_difference
-from ars.experiments.recipe_file import read_recipe
+from ars.experiments.recipe_file import imported_model, read_recipe
 from ars.methods.adaptive import settled
 from ars.report.results import About, read_about
 from ars.smoothing import SmoothedClassifier
-from ars.training.checkpoint import load_model, load_tensors
+from ars.training.checkpoint import load_model, load_tensors, misfits, under
 
 
 def load_run(
@@ -85,6 +85,9 @@ def _read(folder: Path, classifier: str | None, moved: Sequence[str]) -> tuple[R
     if (records_folder(folder, MAIN) / PACKED).exists() and not (folder / MODEL).exists():
         again = f"ars train {shlex.quote(str(folder / RECIPE))} --out RUN"
         raise RecipeError(f"{folder} was packed without its weights; train it again ({again}), then take that folder")
+    if not (folder / MODEL).exists():
+        told = f"the training of {folder} has not ended: there is no {MODEL}"
+        raise RecipeError(f"{told}; run the same ars train (or ars sweep) again")
     return recipe, load_tensors(folder / MODEL)[0]
 
 
@@ -103,8 +106,21 @@ def _trained(
     recipe: Recipe, inputs: Inputs, tensors: Mapping[str, Tensor], folder: Path, device: torch.device
 ) -> SmoothedClassifier:
     model = build_model(recipe, inputs, device)
+    if recipe.classifier.factory is not None:
+        _check_classifier(recipe.classifier.factory, model, tensors, folder)
     load_model(model, tensors, folder / MODEL)  # every tensor of the model, or it is refused
     return settled(model).eval()
+
+
+def _check_classifier(named: str, model: SmoothedClassifier, tensors: Mapping[str, Tensor], folder: Path) -> None:
+    """Refuse another network than the one of one's own that a run was trained around."""
+    wrong = misfits(model.classifier, under(tensors, PREFIX))
+    if wrong:
+        own = read_recipe(folder / RECIPE).classifier.factory
+        raise RecipeError(
+            f"--classifier {named} is another network than {folder} was trained around: {len(wrong)} tensors do not "
+            f"fit, {wrong[0]} for one; give --classifier {own}, its code as it was then"
+        )
 
 
 def _with_classifier(recipe: Recipe, classifier: str | None, folder: Path) -> Recipe:
@@ -120,13 +136,23 @@ def check_folder(folder: Path, recipe: Recipe) -> None:
     """Refuse a folder that holds another recipe or something else."""
     path = folder / RECIPE
     if path.exists():
-        have = read_recipe(path)
+        have = _kept_recipe(path)
         if have.identity != recipe.identity:
             told = first_difference(have, recipe)
             raise RecipeError(f"{folder} holds a run of another recipe{told}; choose another folder with --out")
     # a killed process may have left a hidden file on its way to recipe.yaml
     elif folder.exists() and (not folder.is_dir() or any(folder.glob("[!.]*"))):
         raise RecipeError(f"{folder} exists and is not a run folder; choose another folder with --out")
+
+
+def _kept_recipe(path: Path) -> Recipe:
+    """The recipe of a run that was trained here, or begun; that of a model of one's own is none."""
+    if imported := imported_model(path):
+        raise RecipeError(
+            f"{path.parent} holds records of another model, {imported['model']}, which was not trained here; choose "
+            "another folder with --out"
+        )
+    return read_recipe(path)
 
 
 def claim(folder: Path, recipe: Recipe) -> None:
@@ -142,7 +168,7 @@ def keep_certification(folder: Path, recipe: Recipe) -> list[str]:
     It decides no weight, and certifications that are begun keep their own. More images than there are are refused.
     """
     path = folder / RECIPE
-    kept = read_recipe(path) if path.is_file() else None
+    kept = _kept_recipe(path) if path.is_file() else None
     if kept is None or kept.certify == recipe.certify or kept.identity != pinned(recipe).identity:
         return []
     asked = [(it.examples, it.every) for it in (kept.certify, recipe.certify)]

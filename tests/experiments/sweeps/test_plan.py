@@ -66,6 +66,12 @@ def test_a_cell_is_done_step_by_step(run, tmp_path):
     assert (what_is_left(cell(), run).train, what_is_left(cell(), run).epochs) == (True, 0)
 
 
+def test_a_training_that_ends_at_a_step_is_told_as_that(tmp_path):
+    short = dataclasses.replace(TINY, method="cohen", train=dataclasses.replace(TINY.train, epochs=7, max_steps=5))
+    told = "train to step 5 (at most 7 epochs), certify 6 images, vote"
+    assert str(what_is_left(cell(recipe=short), tmp_path / "none")) == told
+
+
 def test_answers_of_weights_that_were_not_rounded_do_not_stand_for_rounded_ones(run):
     shutil.copytree(run, with_records := run.with_name("certified"))
     voted(run)

@@ -40,6 +40,8 @@ class Left:
     masks: bool
     at_most: bool = False
     """Whether fewer images may be there to certify, as in a folder of one's own that was not opened yet."""
+    max_steps: int | None = None
+    """The step that training ends at, if the epochs that are left come so far."""
 
     @property
     def done(self) -> bool:
@@ -47,8 +49,10 @@ class Left:
         return not (self.train or self.rounding or self.images or self.vote or self.masks)
 
     def __str__(self) -> str:
+        epochs = f"{self.epochs} epochs"
+        training = f"to step {self.max_steps} (at most {epochs})" if self.max_steps else epochs
         steps = {
-            f"train {self.epochs} epochs": self.train,
+            f"train {training}": self.train,
             "round": self.rounding and not self.train,
             f"certify {'up to ' if self.at_most else ''}{self.images} images": self.images,
             "vote": self.vote,
@@ -65,8 +69,16 @@ def what_is_left(cell: Cell, folder: Path) -> Left:
     masked = wanted.method in MASKED
     unknown = wanted.at_most and read_manifest(records_folder(folder, MAIN)) is None
     if not (folder / MODEL).exists():
-        left = max(0, wanted.train.epochs - epochs_done(folder))
-        return Left(True, left, cell.weights == "bf16", settings.examples, cell.vote > 0, masked, unknown)
+        return Left(
+            train=True,
+            epochs=max(0, wanted.train.epochs - epochs_done(folder)),
+            rounding=cell.weights == "bf16",
+            images=settings.examples,
+            vote=cell.vote > 0,
+            masks=masked,
+            at_most=unknown,
+            max_steps=wanted.train.max_steps,
+        )
     _check_weights(folder)
     rounded = is_rounded(folder / MODEL)
     if rounded and cell.weights == "float32":
