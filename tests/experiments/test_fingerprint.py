@@ -1,5 +1,10 @@
 """Models that are not the same have other digests."""
 
+import dataclasses
+import time
+from collections import deque
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -141,6 +146,35 @@ class Kept(nn.Module):
         return x.flatten(1)[:, :3]
 
 
+@dataclasses.dataclass
+class Config:
+    """Settings of a user's network."""
+
+    levels: list[float]
+    unset: int = dataclasses.field(init=False)
+
+
+def scaled(x, scale, *, shift=0.0):
+    return scale * x + shift
+
+
+def by_keyword(number):
+    def shifted(x, *, by=number):
+        return x + by
+
+    return shifted
+
+
+def enclosed(number):
+    return lambda x: x + number
+
+
+def in_itself(number):
+    values = [number]
+    values.append(values)
+    return values
+
+
 def shifted_by(number):
     shift = torch.full((3,), number)
     return lambda x: x + shift
@@ -151,21 +185,96 @@ def shifted_by_default(number):
     return lambda x, by=shift: x + by
 
 
-@pytest.mark.parametrize(
-    "keep",
-    [
-        lambda number: torch.full((3,), number),
-        lambda number: [torch.full((3,), number)],
-        lambda number: {"table": (np.full(3, number),)},
-        lambda number: np.array([1.0, 2.0, number]),
-        shifted_by,
-        shifted_by_default,
-        lambda number: [Table(number)],
-    ],
-    ids=["tensor", "list", "mapping", "end of an array", "function", "default of a function", "module in a list"],
-)
+KEEPS = {
+    "tensor": lambda number: torch.full((3,), number),
+    "list of tensors": lambda number: [torch.full((3,), number)],
+    "mapping of arrays": lambda number: {"table": (np.full(3, number),)},
+    "end of an array": lambda number: np.array([1.0, 2.0, number]),
+    "function": shifted_by,
+    "default of a function": shifted_by_default,
+    "module in a list": lambda number: [Table(number)],
+    "list": lambda number: [number] * 3,
+    "list with tensors": lambda number: [torch.eye(2), number],
+    "mapping": lambda number: {"mean": 1, "of": {"it": number}},
+    "key of a mapping": lambda number: {number: "key"},
+    "set": lambda number: {"a", "b", number},
+    "frozen set": lambda number: frozenset([(1, number)]),
+    "deque": lambda number: deque([number], maxlen=3),
+    "dataclass": lambda number: Config([number]),
+    "argument": lambda number: partial(scaled, number),
+    "keyword": lambda number: partial(scaled, scale=1.0, shift=number),
+    "number in a function": enclosed,
+    "keyword of a function": by_keyword,
+    "list in itself": in_itself,
+    "other plain values": lambda number: [complex(number), str(number).encode(), None],
+    "numpy's number": np.float32,
+    "numpy's number in a list": lambda number: [np.float32(number)],
+    "list in a tuple": lambda number: (str, [number]),
+    "setting of a module in a list": lambda number: [Half(number)],
+    "setting of torch's module in a list": lambda number: [nn.LeakyReLU(number)],
+    "method of a module": lambda number: Table(number).forward,
+}
+
+
+@pytest.mark.parametrize("keep", KEEPS.values(), ids=KEEPS)
 def test_numbers_that_no_state_dict_holds_are_told_apart(keep):
     one, same, other = (fingerprint(cohen(Kept(keep(number)), sigma=0.5)) for number in (0.25, 0.25, 0.75))
+    assert one == same != other
+
+
+def test_equal_settings_are_the_same_wherever_they_lie_and_however_they_were_filled():
+    def digest(kept):
+        return fingerprint(cohen(Kept(kept), sigma=0.5))
+
+    assert digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
+    assert digest({0, 8}) == digest({8, 0})  # which are not in the same order
+    assert digest((shifted_by(0.25), scaled)) == digest((shifted_by(0.25), scaled))
+    assert digest([object(), {object(): 1}]) == digest([object(), {object(): 1}])
+
+
+def test_a_list_of_many_numbers_takes_no_time():
+    network = nn.Sequential(*(nn.Identity() for _ in range(1000)), Kept([0.5] * 1_000_000))
+    began = time.perf_counter()
+    fingerprint(cohen(network, sigma=0.5))
+    assert time.perf_counter() - began < 10
+
+
+class OwnStep(Gaussian):
+    """A user's noise, with a setting that its sigma does not tell."""
+
+    def __init__(self, scale):
+        super().__init__(0.5)
+        self.scale_of_mine = scale
+
+
+class Weighing:
+    """A combination that is an object."""
+
+    def __init__(self, weight):
+        self.weight = weight
+
+    def __call__(self, releases):
+        return self.weight * releases[0].value + (1 - self.weight) * releases[1].value
+
+
+def weighing(weight):
+    def combined(releases):
+        return weight * releases[0].value + (1 - weight) * releases[1].value
+
+    return combined
+
+
+@pytest.mark.parametrize("make", [weighing, Weighing, lambda weight: partial(scaled, scale=weight)])
+def test_numbers_of_the_combination_count(make):
+    two = compose(Gaussian(0.5), Gaussian(0.5))
+    one, same, other = (fingerprint(SmoothedClassifier(two, make(weight), network())) for weight in (0.25, 0.25, 0.75))
+    assert one == same != other
+
+
+def test_settings_of_a_step_of_ones_own_count():
+    one, same, other = (
+        fingerprint(SmoothedClassifier(compose(OwnStep(scale)), last, network())) for scale in (0.5, 0.5, 1.2)
+    )
     assert one == same != other
 
 

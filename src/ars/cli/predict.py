@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
     seed = secrets.randbits(SEED_BITS) if options.seed is None else options.seed
     settings = replace(override(usual, options), seed=seed)
     from ars.certification.memory import limit_memory
-    from ars.experiments.certifying.given import check_certified, given_again
+    from ars.experiments.certifying.given import load_certified
     from ars.experiments.certifying.job import certify_images
     from ars.experiments.device import choose_device, choose_precision
     from ars.experiments.run import load_without_data
@@ -85,8 +85,7 @@ def run(options: argparse.Namespace) -> int:
         limit_memory(device, options.memory)
     inputs: Inputs
     if imported:
-        inputs, model = given_again(imported).load(device)
-        check_certified(options.folder, model)
+        inputs, model = load_certified(options.folder, imported, device)
     else:
         inputs, model = load_without_data(
             options.folder, device, classifier=options.classifier, moved=options.overrides or ()

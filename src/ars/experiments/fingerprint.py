@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from ars.certification.network_state import structure
 from ars.certification.our_networks import as_made
-from ars.experiments.hidden_numbers import hidden_numbers
+from ars.experiments.hidden_numbers import hidden_numbers, plain_numbers, written
 from ars.smoothing import SmoothedClassifier, last, minimum_variance
 from ars.smoothing.mechanism import Step
 
@@ -19,8 +18,11 @@ if TYPE_CHECKING:
 AT_ONCE = 1024  # rows of a tensor; all references of Sukenik et al. would take a second copy of them
 
 
-def fingerprint(model: SmoothedClassifier) -> str:
-    """A digest of the weights, the parts and the noise: records of two models of the same code are never mixed."""
+def fingerprint(model: SmoothedClassifier, plain: str | None = None) -> str:
+    """A digest of the weights, the parts and the noise: records of two models of the same code are never mixed.
+
+    plain is what plain_numbers gave where the model has answered since: calls may fill its caches and lists of times.
+    """
     digest = sha256(repr(model.mechanism.sigmas).encode())
     for step in model.mechanism.steps:
         for name in ("beta", "rate"):  # of noise that is not Gaussian, or not the same everywhere
@@ -31,6 +33,7 @@ def fingerprint(model: SmoothedClassifier) -> str:
         digest.update(setting.encode())
     for name, value in hidden_numbers(model):
         _add(digest, name, value)
+    digest.update((plain_numbers(model) if plain is None else plain).encode())
     return digest.hexdigest()[:16]
 
 
@@ -57,16 +60,16 @@ def _settings(model: SmoothedClassifier) -> Iterator[str]:
     if model.combine is not (last if len(model.mechanism.steps) == 1 else minimum_variance):
         yield f"combine {getattr(model.combine, '__qualname__', type(model.combine).__qualname__)}"
     for name, part in _telling("", model):
-        yield f"{name} {structure(part)[:1]}"
+        yield f"{name} {written(part)}"
 
 
 def _telling(name: str, part: nn.Module) -> Iterator[tuple[str, nn.Module]]:
-    """Parts by their names, without what says nothing: boxes around others, and ours whose tensors say it all."""
+    """Parts by their names, without what says nothing: boxes around others, ours whose tensors say it, our steps."""
     if as_made(part):
         return
     ours, children = type(part).__module__.startswith("ars."), list(part.named_children())
     box = bool(children) and (ours or type(part) in (nn.Sequential, nn.ModuleList, nn.ModuleDict))
-    if not box and not isinstance(part, Step) and not (ours and part.state_dict()):
+    if not box and not (ours and (isinstance(part, Step) or part.state_dict())):
         yield name, part
     for child_name, child in children:
         yield from _telling(f"{name}.{child_name}" if name else child_name, child)

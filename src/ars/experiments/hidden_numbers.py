@@ -1,7 +1,11 @@
 """Numbers of a model that no state dict holds: in plain attributes, lists and mappings, in functions and hooks."""
 
+from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import fields, is_dataclass
+from functools import partial
+from hashlib import sha256
 from itertools import chain
 from types import FunctionType, MethodType
 
@@ -9,14 +13,40 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ars.certification.network_state import OF_EVERY, is_familiar
+from ars.certification.network_state import OF_EVERY, PLAIN_VALUES, is_familiar, structure
+from ars.smoothing import SmoothedClassifier, last, minimum_variance
+
+PLAIN = (bool, int, float, complex, str, bytes, type(None))
+
+
+class Plain(str):
+    """A number, a text or several of them, as they are written."""
+
 
 Named = Iterator[tuple[str, Tensor | str]]
 
 
-def hidden_numbers(model: nn.Module) -> Named:
-    """Each by its place, and the names of functions that were put in the place of a part's own or hang on it."""
+def hidden_numbers(model: SmoothedClassifier) -> Named:
+    """Tensors and arrays by their places, and the names of functions that stand for a part's own or hang on it."""
+    yield from ((place, it) for place, it in _everywhere(model) if not isinstance(it, Plain))
+
+
+def plain_numbers(model: SmoothedClassifier) -> str:
+    """A digest of plain values that are no attributes themselves but lie inside of some; empty where there are none."""
+    digest, found = sha256(), False
+    for place, value in _everywhere(model):
+        if isinstance(value, Plain):
+            digest.update(f"{place} {value}".encode())
+            found = True
+    return digest.hexdigest() if found else ""
+
+
+def _everywhere(model: SmoothedClassifier) -> Named:
     yield from _of_parts(model, frozenset())
+    combine: object = model.combine
+    if combine not in (last, minimum_variance) and not isinstance(combine, nn.Module):  # which is a part
+        parts = frozenset(id(part) for part in model.modules())
+        yield from _inside("combine", [combine, getattr(combine, "__dict__", {})], parts)
 
 
 def _of_parts(model: nn.Module, around: frozenset[int]) -> Named:
@@ -25,35 +55,67 @@ def _of_parts(model: nn.Module, around: frozenset[int]) -> Named:
         by_hand = {name: value for name, value in vars(part).items() if name == "forward"}
         by_hand |= {"before": [*part._forward_pre_hooks.values()], "after": [*part._forward_hooks.values()]}
         own = {} if is_familiar(part) else {name: it for name, it in vars(part).items() if name not in OF_EVERY}
-        yield from _inside(place, {**own, **{name: it for name, it in by_hand.items() if it}}, around)
+        for name, it in {**own, **{name: it for name, it in by_hand.items() if it}}.items():
+            if not is_setting(it):
+                yield from _inside(f"{place}.{name}", it, around)
+
+
+def is_setting(value: object) -> bool:
+    """Whether an attribute is told with the settings of its part: what is plain, and tuples of that."""
+    return isinstance(value, PLAIN_VALUES) and (not isinstance(value, tuple) or all(map(is_setting, value)))
+
+
+def written(part: nn.Module) -> str:
+    """The kind and the settings of one part; what else lies in a tuple may tell where it lies, and is looked into."""
+    [(name, kind, settings), *_] = structure(part)
+    return f"{((name, kind, tuple((of, it) for of, it in settings if is_setting(it))),)}"
 
 
 def _inside(place: str, value: object, around: frozenset[int]) -> Named:
     if id(value) in around:
         return
-    around |= {id(value)}
+    if not isinstance(value, PLAIN):
+        around |= {id(value)}
     match value:
+        case np.generic():
+            yield place, Plain(f"{value.dtype} {value.item()!r}")
+        case bool() | int() | float() | complex() | str() | bytes() | None:
+            yield place, Plain(repr(value))
         case Tensor() if value.layout is torch.strided and not value.is_meta:
             yield place, value
         case np.ndarray() if not value.dtype.hasobject:
             bits = np.frombuffer(bytearray(value.tobytes()), np.uint8)
             yield f"{place} {value.dtype} {value.shape}", torch.from_numpy(bits)
         case nn.Module():
+            yield from ((f"{place}.{name}", Plain(written(part))) for name, part in value.named_modules())
             tensors = chain(value.named_parameters(), value.named_buffers())
             yield from ((f"{place}.{name}", tensor) for name, tensor in tensors)
             yield from ((f"{place}.{name}", it) for name, it in _of_parts(value, around))
         case Mapping():
-            for key, inner in value.items():
-                name = key if isinstance(key, (str, int)) else type(key).__name__  # others may tell where they lie
+            # other keys may tell where they lie, and equal mappings may have been filled in any order
+            named = [
+                (key if isinstance(key, (str, int, float)) else type(key).__name__, it) for key, it in value.items()
+            ]
+            for name, inner in sorted(named, key=lambda item: str(item[0])):
                 yield from _inside(f"{place}.{name}", inner, around)
-        case list() | tuple():
+        case list() | tuple() | deque() if all(type(inner) in PLAIN for inner in value):
+            yield from [(place, Plain([*value]))] if value else []  # at once: there may be millions of them
+        case list() | tuple() | deque():
             for number, inner in enumerate(value):
                 yield from _inside(f"{place}.{number}", inner, around)
+        case set() | frozenset():
+            yield from _inside(place, sorted(repr(inner) for inner in value if is_setting(inner)), around)
+        case partial():
+            yield from _inside(place, [value.func, value.args, value.keywords], around)
         case MethodType():
             yield from _inside(place, value.__func__, around)
+            yield from _inside(f"{place}.self", value.__self__, around)
         case FunctionType():
             yield place, value.__qualname__
-            yield from _inside(place, [*_enclosed(value), value.__defaults__], around)
+            defaults = [value.__defaults__ or (), value.__kwdefaults__ or {}]
+            yield from _inside(place, [*_enclosed(value), *defaults], around)
+        case _ if is_dataclass(value) and not isinstance(value, type):
+            yield from _inside(place, {it.name: getattr(value, it.name, None) for it in fields(value)}, around)
 
 
 def _enclosed(function: FunctionType) -> Iterator[object]:

@@ -7,7 +7,7 @@ import torch
 import yaml
 
 from ars.certification.shards import merge
-from ars.experiments.certifying.given import Given, check_certified, import_model
+from ars.experiments.certifying.given import Given, check_certified, import_model, load_certified
 from ars.experiments.certifying.local_engine import certify_run
 from ars.experiments.certifying.request import Request
 from ars.experiments.recipe import CertifySettings, RecipeError
@@ -137,8 +137,9 @@ def test_what_is_no_model_gets_one_sentence(models, path, sigma, words):
     ],
 )
 def test_a_model_that_does_not_fit_the_benchmark_is_refused(models, name, words):
+    given = Given(f"my_models:{name}", ("--data.kind=digits",), 0.5)
     with pytest.raises(ValueError, match=words):
-        Given(f"my_models:{name}", ("--data.kind=digits",), 0.5).load(CPU)
+        given.check_fit(*given.load(CPU), CPU)
 
 
 @pytest.mark.parametrize("name", ["batch", "random", "masked"])
@@ -227,6 +228,94 @@ def test_changed_weights_are_not_mixed_with_earlier_records(models):
         sys.modules["my_models"].network[1].bias += 1
     with pytest.raises(ValueError, match="a model with other weights"):
         certify_run(Request(models / "out", settings, given=given), device=CPU)
+
+
+OWN_NOISE = """
+import math
+import torch
+import ars
+from torch import nn
+
+def laplace(run, generator):
+    return run.exponential_(generator=generator) - torch.empty_like(run).exponential_(generator=generator)
+
+class Laplace(ars.Step):
+    def __init__(self, sigma):
+        super().__init__()
+        self._sigma, self.scale = sigma, 0.5 * sigma
+
+    @property
+    def sigma(self):
+        return self._sigma
+
+    def release(self, x, past, generator):
+        one = torch.ones(1, 1, 1, 1, device=x.device)
+        return ars.Release(x + self.scale * ars.draw_like(x, generator, laplace), one, math.sqrt(2) * self.scale * one)
+
+    def guarantee(self, ball):
+        return ars.theory.Gaussian(ball.l2_radius / self.sigma)
+
+class Shifted(nn.Sequential):
+    def __init__(self, *parts):
+        super().__init__(*parts)
+        self.mean = [0.5, 0.5, 0.5]
+
+    def forward(self, x):
+        return super().forward(x - torch.tensor(self.mean).view(-1, 1, 1))
+
+def make():
+    torch.manual_seed(0)
+    network = Shifted(nn.Flatten(), nn.Linear(3 * 24 * 24, 10))
+    return ars.SmoothedClassifier(ars.compose(Laplace(0.5)), ars.last, network)
+"""
+
+
+@pytest.mark.parametrize("change", [("0.5 * sigma", "1.2534 * sigma"), ("[0.5, 0.5, 0.5]", "[0.9, 0.9, 0.9]")])
+def test_settings_of_own_noise_and_own_networks_are_not_mixed_with_earlier_records(models, change):
+    given, out = Given("my_models:make", ("--data.kind=digits",)), models / "out"
+    settings = CertifySettings(examples=2, n_select=10, n_estimate=20, precision="float32")
+    for text in (OWN_NOISE, OWN_NOISE):
+        sys.modules.pop("my_models", None)
+        (models / "my_models.py").write_text(text)
+        certify_run(Request(out, settings, given=given), device=CPU)
+    sys.modules.pop("my_models")
+    (models / "my_models.py").write_text(OWN_NOISE.replace(*change) + "# of another length\n")
+    more = dataclasses.replace(settings, examples=4)
+    with pytest.raises(ValueError, match="a model with other weights or noise"):
+        certify_run(Request(out, more, given=given), device=CPU)
+    with pytest.raises(RecipeError, match="a model with other weights or noise"):
+        load_certified(out, yaml.safe_load((out / "recipe.yaml").read_text()), CPU)
+
+
+BUSY = """
+import time
+import torch
+from torch import nn
+
+class Busy(nn.Sequential):
+    def __init__(self, *parts):
+        super().__init__(*parts)
+        self.times, self.seen = [], {}
+
+    def forward(self, x):
+        self.times.append(time.perf_counter())
+        self.seen[id(x)] = len(x)
+        return super().forward(x)
+
+torch.manual_seed(0)
+network = Busy(nn.Flatten(), nn.Linear(3 * 24 * 24, 10))
+"""
+
+
+def test_a_model_that_keeps_the_times_of_its_calls_stays_the_same(models):
+    given, out = Given("my_models:network", ("--data.kind=digits",), 0.5), models / "out"
+    settings = CertifySettings(examples=2, n_select=10, n_estimate=20, precision="float32")
+    (models / "my_models.py").write_text(BUSY)
+    for examples in (2, 4):
+        sys.modules.pop("my_models", None)  # as another call of ars would find it
+        certify_run(Request(out, dataclasses.replace(settings, examples=examples), given=given), device=CPU)
+    sys.modules.pop("my_models")
+    load_certified(out, yaml.safe_load((out / "recipe.yaml").read_text()), CPU)
 
 
 def test_the_models_of_all_certifications_in_a_folder_are_known(models):

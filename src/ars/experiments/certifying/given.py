@@ -13,6 +13,7 @@ from ars.certification.writing import write_whole
 from ars.data.benchmark import Benchmark
 from ars.experiments.build import build_benchmark
 from ars.experiments.fingerprint import fingerprint
+from ars.experiments.hidden_numbers import plain_numbers
 from ars.experiments.importing import check_fit, import_network
 from ars.experiments.recipe import RecipeError
 from ars.experiments.recipe_file import read_recipe
@@ -30,11 +31,13 @@ class Given:
     sigma: float | None = None
 
     def load(self, device: torch.device) -> tuple[Benchmark, SmoothedClassifier]:
-        """The benchmark and the model, in eval mode, which must fit each other."""
+        """The benchmark and the model, in eval mode, which was not asked anything yet."""
         model = import_model(self.model, self.sigma).to(device).eval()
-        benchmark = build_benchmark(read_recipe(None, self.data), device)
+        return build_benchmark(read_recipe(None, self.data), device), model
+
+    def check_fit(self, benchmark: Benchmark, model: SmoothedClassifier, device: torch.device) -> None:
+        """Refuse a model that cannot answer for the benchmark's images."""
         check_fit(self.model, model, benchmark, device)
-        return benchmark, model
 
     def claim(self, folder: Path, model: SmoothedClassifier, benchmark: Benchmark, device: torch.device) -> None:
         """Write what a report needs into a new folder; refuse one that holds another model or something else."""
@@ -68,6 +71,9 @@ class Around:
         """The benchmark and the model of the run, all weights as they were trained."""
         return load_run(self.folder, device, classifier=self.classifier, moved=self.moved)[1:]
 
+    def check_fit(self, benchmark: Benchmark, model: SmoothedClassifier, device: torch.device) -> None:
+        """Nothing: it was trained on such images."""
+
     def claim(self, folder: Path, model: SmoothedClassifier, benchmark: Benchmark, device: torch.device) -> None:
         """Nothing: the folder is the run's own."""
 
@@ -78,11 +84,21 @@ def given_again(recipe: dict[str, Any]) -> Given:
     return Given(recipe["model"], data, recipe.get(GIVEN_SIGMA))
 
 
-def check_certified(folder: Path, model: SmoothedClassifier) -> None:
-    """Refuse a model with other weights or noise than those that the folder's records are of."""
+def load_certified(folder: Path, recipe: dict[str, Any], device: torch.device) -> tuple[Benchmark, SmoothedClassifier]:
+    """What a folder's recipe.yaml says was certified there, as its records are of it."""
+    given = given_again(recipe)
+    benchmark, model = given.load(device)
+    plain = plain_numbers(model)
+    given.check_fit(benchmark, model, device)
+    check_certified(folder, model, plain)
+    return benchmark, model
+
+
+def check_certified(folder: Path, model: SmoothedClassifier, plain: str | None = None) -> None:
+    """Refuse a model with other weights or noise than those of the folder's records; plain is that of fingerprint."""
     certified = (read_manifest(path) for path in sorted((folder / CERTIFY).glob("*")) if path.is_dir())
     digests = {manifest.model for manifest in certified if manifest is not None}
-    if digests and fingerprint(model) not in digests:
+    if digests and fingerprint(model, plain) not in digests:
         raise RecipeError(
             f"{folder} holds records of a model with other weights or noise; certify this one into a folder of its own "
             "first (ars certify --model ... --out RUN)"

@@ -23,6 +23,7 @@ from ars.experiments.certifying.request import Request
 from ars.experiments.device import choose_precision
 from ars.experiments.environment import write_environment
 from ars.experiments.fingerprint import fingerprint
+from ars.experiments.hidden_numbers import plain_numbers
 from ars.experiments.looking import how_they_look, look_at
 from ars.experiments.recipe import CertifySettings
 from ars.smoothing import SmoothedClassifier
@@ -85,13 +86,16 @@ def prepare(request: Request, device: torch.device) -> Job:
     """Load the model, check the request and write the manifest; refused requests leave nothing behind."""
     records = request.records
     benchmark, model = request.load(device)
+    plain = plain_numbers(model)  # now, before it answers
+    if request.given:
+        request.given.check_fit(benchmark, model, device)
     settings = request.settings_for(benchmark.size("test"))
     settings = replace(settings, precision=choose_precision(settings.precision, device))
     check_certifiable(model, settings, benchmark.shape)
     some = look_at(benchmark).to(device)
     wanted = make_manifest(
         settings,
-        model=fingerprint(model),
+        model=fingerprint(model, plain),
         images=how_they_look(benchmark, some),
         files=benchmark.chosen.digest if benchmark.chosen else "",
         weights="" if request.given else digest_of(request.folder / MODEL),
