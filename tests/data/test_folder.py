@@ -249,6 +249,26 @@ def test_a_class_that_training_lacks_is_refused(tmp_path, write_classes):
         folder(root=str(tmp_path / "pets"), size=24)
 
 
+@pytest.mark.parametrize(
+    "tops", [("test", "val"), ("Test", "Train"), ("Validation", "train"), ("misc", "test"), ("train", "valid")]
+)
+def test_parts_of_the_data_are_not_taken_for_classes(tmp_path, write_classes, tops):
+    for top in tops:
+        write_classes(tmp_path / "pets" / top, count=12)
+    wrong = next(top for top in tops if top != "misc")
+    archive = shutil.make_archive(str(tmp_path / "pets"), "zip", tmp_path, "pets")
+    for root in (tmp_path / "pets", archive):
+        with pytest.raises(DataError, match=rf"/{wrong} holds folders with images, so it is no class; .* test/CLASS/"):
+            folder(root=str(root), size=24, workers=0)
+
+
+def test_a_class_may_be_called_test(tmp_path, write_classes):
+    write_classes(tmp_path / "sheets", classes=("Train", "test"), count=30)
+    write_classes(tmp_path / "sheets" / "other", count=12)  # a class that is sorted further
+    benchmark = folder(root=str(tmp_path / "sheets"), size=24, workers=0)
+    assert list(benchmark.class_names) == ["Train", "other", "test"]
+
+
 def test_a_folder_without_test_images_is_refused(tmp_path, write_classes):
     write_classes(tmp_path / "pets", count=1)
     with pytest.raises(

@@ -28,6 +28,7 @@ from ars.data.unreadable import leave_out_unreadable
 SMALLEST_BOX = 0.25
 VALIDATION, TEST = 0.1, 0.1
 TEST_TOPS = ("test", "val")
+TOPS = ("train", "val", "valid", "validation", "test")
 PACKED_AT_ONCE = 64
 
 
@@ -93,6 +94,7 @@ def list_classes(
             f"{files.path} should hold at least two class folders with images, or train/ and test/ (or test/ alone) "
             f"with them, found {', '.join(classes) or 'none'}"
         )
+    _check_classes(files, shown[0], classes)
     for top in shown:
         names = files.images(top)
         present = {class_of(name, top) for name in names}
@@ -122,6 +124,18 @@ def list_classes(
         how = f"about a tenth of all {count}, chosen by their names ({advice})"
     tests = tuple(listings["test"][0])
     return listings, classes, Chosen(how, tests, files.content_digest(tests))
+
+
+def _check_classes(files: Files, top: str, classes: Sequence[str]) -> None:
+    """Refuse parts of the data that would be taken for classes: folders of their names with folders of images."""
+    for name in (name for name in classes if name.lower() in TOPS):
+        inside = f"{top}/{name}" if top else name
+        if any("/" in image.removeprefix(f"{inside}/") for image in files.images(inside)):
+            raise DataError(
+                f"{files.path / inside} holds folders with images, so it is no class; lay images out as train/CLASS/ and "
+                "test/CLASS/ (or val/CLASS/), as test/CLASS/ alone with nothing beside test/, or as CLASS/, all "
+                "named just so, or rename it"
+            )
 
 
 def _packed(files: Files, listings: dict[Part, Listing], digest: str, *, stem: str, side: int, workers: int) -> Pack:
