@@ -132,7 +132,7 @@ def _check_classes(files: Files, top: str, classes: Sequence[str]) -> None:
         inside = f"{top}/{name}" if top else name
         if any("/" in image.removeprefix(f"{inside}/") for image in files.images(inside)):
             raise DataError(
-                f"{files.path / inside} holds folders with images, so it is no class; lay images out as train/CLASS/ and "
+                f"{files.path / inside} holds folders with images, so it is no class; lay them out as train/CLASS/ and "
                 "test/CLASS/ (or val/CLASS/), as test/CLASS/ alone with nothing beside test/, or as CLASS/, all "
                 "named just so, or rename it"
             )
