@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from ars.certification import sampling
-from ars.certification.memory import BLOCK, CPU_PIXELS, limit_memory, suitable_batch
+from ars.certification.limits import BLOCK
+from ars.certification.memory import CPU_PIXELS, limit_memory, suitable_batch
 from ars.certification.sampling import count_votes
 from ars.smoothing import Gaussian, SmoothedClassifier, compose, last
 

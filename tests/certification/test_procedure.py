@@ -171,6 +171,8 @@ def test_numbers_of_any_kind_are_stated_as_plain_ones(cohen, kind):
         ({"n_estimate": 4}, "use at least 5 draws"),
         ({"n_estimate": 9, "alpha": 0.001}, "use at least 10 draws"),
         ({"n_estimate": 0}, "n_estimate must be a whole number of at least 1"),
+        ({"n_estimate": 10**21}, "n_estimate must be at most 214748364800, got 1000000000000000000000"),
+        ({"n_select": 2**31 * 100 + 1}, "n_select must be at most 214748364800, got 214748364801"),
         ({"n_estimate": 1000.5}, "n_estimate must be a whole number of at least 1, got 1000.5"),
         ({"batch_size": 0}, "batch_size must be a whole number of at least 1"),
         ({"n_select": 0}, "n_select must be a whole number of at least 1"),
@@ -283,6 +285,7 @@ def test_a_tie_is_an_abstention(cohen, monkeypatch):
     ("changes", "sentence"),
     [
         ({"n": 100.5}, "n must be a whole number of at least 1, got 100.5"),
+        ({"n": 10**21}, "n must be at most 214748364800, got 1000000000000000000000"),
         ({"n": True}, "n must be a whole number of at least 1, got True"),
         ({"n": None}, "n must be a whole number of at least 1, got None"),
         ({"seed": None}, "seed must be a whole number of at least 0, got None"),

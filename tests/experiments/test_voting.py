@@ -108,8 +108,10 @@ def test_a_finished_vote_of_other_draws_is_not_written_over(run):
     assert json.loads((run / "vote.json").read_text())["draws"] == whole.draws
     (run / "vote.json").rename(run / "elsewhere.json")
     assert vote(run, draws=7).draws == 7
-    with pytest.raises(ValueError, match="need draws >= 1"):
+    with pytest.raises(ValueError, match="draws must be a whole number of at least 1, got 0"):
         vote(run, draws=0)
+    with pytest.raises(ValueError, match="draws must be at most 214748364800, got 1000000000000000000000"):
+        vote(run, draws=10**21)
 
 
 def test_a_vote_on_other_images_is_neither_gone_on_with_nor_given_for_theirs(run, monkeypatch):

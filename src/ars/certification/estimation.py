@@ -7,7 +7,8 @@ import numpy as np
 from ars.certification.bounds import Bound
 from ars.certification.curve import CurveRule
 from ars.certification.levels import levels_of
-from ars.certification.sampling import BLOCK, Precision, count_votes
+from ars.certification.limits import BLOCK
+from ars.certification.sampling import Precision, count_votes
 from ars.certification.schedule import Outcome, Schedule
 from ars.certification.stopping import FixedRule, RadiusRule, Rule
 from ars.smoothing import SmoothedClassifier

@@ -2,9 +2,9 @@
 
 import torch
 
+from ars.certification.limits import BLOCK
 from ars.smoothing.mechanism import Images
 
-BLOCK = 100  # draws that share a generator; a device batch is made of whole blocks
 GIB = 2**30
 # draws of so many pixels fill a GPU; more gain nothing, and the kernels count in 32 bits
 GPU_PIXELS = 2**24

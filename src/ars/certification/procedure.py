@@ -12,6 +12,7 @@ from ars.certification.bounds import BOUNDS, Bound, check_alpha, check_enough, c
 from ars.certification.certificate import Certificate, Prediction
 from ars.certification.estimation import estimate, make_rule
 from ars.certification.independence import check_independent
+from ars.certification.limits import MOST_DRAWS
 from ars.certification.sampling import Precision, check_drawing, local_votes, runs
 from ars.certification.schedule import Mode, Outcome, Schedule
 from ars.smoothing import SmoothedClassifier
@@ -40,7 +41,7 @@ def check_request(
     check_enough(schedule.n_max, alpha, bound)
     model.radius(0.75, 0.25, norm=norm, dim=dim)  # refuses a norm that the proof does not cover
     make_rule(schedule, model, norm=norm, dim=dim, alpha=alpha, bound=bound).check()
-    as_whole("n_select", n_select, least=1)
+    as_whole("n_select", n_select, least=1, most=MOST_DRAWS)
     check_drawing(seed, indices, precision)
 
 
@@ -83,7 +84,8 @@ def certify(
     (default .01) of the radius, and mode="curve", which only decides which of the increasing radii are certified.
     """
     check_model(model)
-    n_select, n_estimate = as_whole("n_select", n_select, least=1), as_whole("n_estimate", n_estimate, least=1)
+    n_select = as_whole("n_select", n_select, least=1, most=MOST_DRAWS)
+    n_estimate = as_whole("n_estimate", n_estimate, least=1, most=MOST_DRAWS)
     alpha, seed, batch_size = check_alpha(alpha), as_whole("seed", seed, least=0), _at_once(batch_size)
     images = as_batch(x)
     dim = images[0].numel()
@@ -176,7 +178,7 @@ def predict(
     command ``ars predict`` has one, it is certify() on image files.
     """
     check_model(model)
-    n, batch_size = as_whole("n", n, least=1), _at_once(batch_size)
+    n, batch_size = as_whole("n", n, least=1, most=MOST_DRAWS), _at_once(batch_size)
     alpha, seed = check_alpha(alpha), as_whole("seed", seed, least=0)
     images = as_batch(x)
     if 2 * 0.5**n > alpha:

@@ -20,7 +20,8 @@ from torch import Tensor
 from ars.certification.engine import prepared
 from ars.certification.evaluating import evaluating
 from ars.certification.independence import NO_NUMBERS, check_logits
-from ars.certification.memory import BLOCK, suitable_batch
+from ars.certification.limits import BLOCK, MOST_SEED
+from ars.certification.memory import suitable_batch
 from ars.smoothing import SmoothedClassifier
 from ars.smoothing.compose import Composition
 from ars.smoothing.masked import masks_checked_at_the_end
@@ -78,7 +79,7 @@ def _hashed(seed: int, index: int) -> tuple[int, int]:
 def check_drawing(seed: int, indices: Sequence[int], precision: Precision) -> None:
     """Refuse what no draws can be made with."""
     seed, indices = as_whole("seed", seed, least=0), [as_whole("an image's index", it, least=0) for it in indices]
-    if max(seed, *indices, 0) >= 2**32:  # beyond, two of them could share their noise
+    if max(seed, *indices, 0) > MOST_SEED:  # beyond, two of them could share their noise
         raise ValueError(f"seed and image indices must be below 2^32, got seed={seed}, index={max(indices, default=0)}")
     _check_precision(precision)
 

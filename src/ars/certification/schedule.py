@@ -7,6 +7,7 @@ from decimal import ROUND_DOWN, Context
 from typing import Literal, Self, get_args
 
 from ars.certification.bounds import Bound
+from ars.certification.limits import MOST_DRAWS
 from ars.theory.arguments import as_number, as_whole
 
 Mode = Literal["fixed", "radius", "curve"]
@@ -35,7 +36,7 @@ class Schedule:
     def __post_init__(self) -> None:
         if self.mode not in MODES:
             raise ValueError(f"mode must be one of {', '.join(MODES)}, got {self.mode!r}")
-        as_whole("n_estimate", self.n_max, least=1)
+        as_whole("n_estimate", self.n_max, least=1, most=MOST_DRAWS)
         if bool(self.radii) != (self.mode == "curve"):
             raise ValueError(f"mode='curve' needs radii and no other mode takes them, got {self.mode!r}, {self.radii}")
         increasing = all(low < high for low, high in zip(self.radii, self.radii[1:], strict=False))

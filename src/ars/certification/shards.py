@@ -43,7 +43,10 @@ class Layout:
         numbers = (self.examples, self.every, self.shard_size)
         whole = all(isinstance(number, int) for number in numbers)
         if not whole or min(numbers) < 1 or self.examples * self.every >= 2**32:  # indices are below that
-            raise ValueError(f"examples, every and shard_size must be whole numbers of at least 1, got {self}")
+            raise ValueError(
+                "examples, every and shard_size must be whole numbers of at least 1, examples times every below 2^32, "
+                f"got {self.examples}, {self.every} and {self.shard_size}"
+            )
 
     @property
     def indices(self) -> range:

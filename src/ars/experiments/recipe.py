@@ -10,10 +10,12 @@ from typing import Any, Literal
 import yaml
 
 from ars.certification.bounds import Bound, check_alpha, check_enough
+from ars.certification.limits import MOST_DRAWS, MOST_SEED
 from ars.certification.run_folder import NOT_OF_WEIGHTS
 from ars.certification.schedule import Mode, Schedule
 from ars.data.settings import Data
 from ars.theory import Norm
+from ars.theory.arguments import as_whole
 from ars.theory.generalised_normal import check_shape
 from ars.training.settings import TrainSettings
 
@@ -141,8 +143,8 @@ class CertifySettings:
         _ = self.schedule
         if self.examples < 1 or self.every < 1:
             raise ValueError(f"examples and every must be at least 1, got {self.examples} and {self.every}")
-        if self.n_select < 1:
-            raise ValueError(f"n_select must be at least 1, got {self.n_select}")
+        as_whole("n_select", self.n_select, least=1, most=MOST_DRAWS)
+        as_whole("certify.seed", self.seed, least=0, most=MOST_SEED)
         check_enough(self.n_estimate, self.alpha, self.bound)
         self.schedule.check_bound(self.bound)
 
@@ -185,8 +187,7 @@ class Recipe:
     def __post_init__(self) -> None:
         if not self.sigma > 0:
             raise ValueError(f"sigma must be positive, got {self.sigma}")
-        if self.seed < 0 or self.certify.seed < 0:
-            raise ValueError(f"a seed must be at least 0, got {self.seed} and {self.certify.seed} (certify.seed)")
+        as_whole("seed", self.seed, least=0, most=MOST_SEED)
         if self.beta is not None:
             check_shape(self.beta)
         if self.method in MASKED and self.certify.norm != "linf":

@@ -12,8 +12,9 @@ from typing import Literal, cast
 
 import torch
 
+from ars.certification.limits import BLOCK, MOST_DRAWS, MOST_SEED
 from ars.certification.run_folder import BEGUN_VOTE, VOTE
-from ars.certification.sampling import BLOCK, Precision, local_votes
+from ars.certification.sampling import Precision, local_votes
 from ars.certification.seen_images import difference
 from ars.certification.writing import write_whole
 from ars.data.benchmark import Benchmark
@@ -24,6 +25,7 @@ from ars.experiments.looking import how_they_look, look_at
 from ars.experiments.run import load_run
 from ars.report.tally import Tally, read_tally
 from ars.smoothing import SmoothedClassifier
+from ars.theory.arguments import as_whole
 
 # draws between two writes: some fill a GPU, on a CPU a Ctrl-C would wait long for as many
 DRAWS_AT_ONCE, ON_A_CPU = 20_000, 1_000
@@ -45,8 +47,8 @@ def vote_run(
 
     classifier names the code of one that the run was trained around, moved where its data lies now, as for load_run.
     """
-    if draws < 1 or seed < 0:
-        raise ValueError(f"need draws >= 1 and seed >= 0, got {draws} and {seed}")
+    as_whole("draws", draws, least=1, most=MOST_DRAWS)
+    as_whole("seed", seed, least=0, most=MOST_SEED)
     _, benchmark, model = load_run(folder, device, classifier=classifier, moved=moved)
     total = benchmark.size("test")
     looks = how_they_look(benchmark, look_at(benchmark))

@@ -32,7 +32,7 @@ def not_below(name: str, value: Any) -> float:
     return math.nextafter(number, math.inf) if number < value else number
 
 
-def as_whole(name: str, value: Any, *, least: int) -> int:
+def as_whole(name: str, value: Any, *, least: int, most: int | None = None) -> int:
     """The value as a plain integer.
 
     >>> as_whole("n", 100.5, least=1)
@@ -45,4 +45,6 @@ def as_whole(name: str, value: Any, *, least: int) -> int:
         number = least - 1
     if number < least:
         raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
+    if most is not None and number > most:
+        raise ValueError(f"{name} must be at most {most}, got {number}")
     return number

@@ -9,11 +9,13 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from ars.certification.limits import MOST_DRAWS
 from ars.experiments.plain_words import in_one_sentence
 from ars.experiments.recipe import Method, Recipe, cell_name
 from ars.experiments.recipe_file import read_recipe, recipe_keys
 from ars.experiments.repeated_keys import repeated_key
 from ars.experiments.sweeps.portable import portable
+from ars.theory.arguments import as_whole
 
 Weights = Literal["float32", "bf16"]
 NAME, PLAIN = r"[\w.+]+", "letters, digits, _ . and +"
@@ -80,8 +82,7 @@ class Group:
                 raise ValueError(f"{name} must name at least one of them")
         if any(k < 1 for k in self.k):
             raise ValueError(f"k names sides of an image, at least 1, got {min(self.k)}")
-        if self.vote < 0:
-            raise ValueError(f"vote must be at least 0, got {self.vote}")
+        as_whole("vote", self.vote, least=0, most=MOST_DRAWS)
         if self.label and not re.fullmatch(NAME, self.label):
             raise ValueError(f"label is part of a folder's name: {PLAIN} only, got {self.label!r}")
 
