@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from ars.certification.bounds import BOUNDS
 from ars.certification.certificate import Certificate
+from ars.certification.limits import MOST_DRAWS
 from ars.certification.records import Record, RecordError, read_records
 from ars.certification.schedule import Schedule
 
@@ -24,7 +25,7 @@ def schedules(n):
 
 @st.composite
 def records(draw):
-    counts = st.lists(naturals, min_size=1, max_size=12).map(tuple)
+    counts = st.lists(st.integers(0, MOST_DRAWS // 24), min_size=1, max_size=12).map(tuple)
     votes, selection = draw(counts.filter(any)), draw(counts)
     candidate = selection.index(max(selection))
     label = draw(st.sampled_from([None, candidate]))
