@@ -308,3 +308,14 @@ def test_parts_that_refer_to_the_whole_model_are_told_apart_as_well():
         return fingerprint(cohen(net, sigma=0.5))
 
     assert referring(0.25) == referring(0.25) != referring(0.75)
+
+
+def test_a_compiled_network_has_one_digest_however_often_it_is_compiled():
+    """torch keeps an address on the module that it compiles into."""
+    net = nn.Sequential(nn.Flatten(), nn.Linear(12, 2))
+    one, two = (cohen(torch.compile(net), sigma=0.5) for _ in range(2))
+    before = fingerprint(one)
+    assert fingerprint(two) == before
+    with torch.no_grad():
+        net[1].bias += 1
+    assert fingerprint(one) != before

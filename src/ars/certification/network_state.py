@@ -78,7 +78,7 @@ def _parts(network: nn.Module) -> Iterator[tuple[str, nn.Module]]:
 
 def is_familiar(part: nn.Module) -> bool:
     """Whether a part is of torch's or our own classes, which show their settings."""
-    return type(part).__module__.startswith(("torch.nn.", "ars."))
+    return type(part).__module__.startswith(("torch.nn.", "torch._dynamo.", "ars."))
 
 
 def _settings(part: nn.Module) -> tuple[tuple[str, object], ...]:
