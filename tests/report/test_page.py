@@ -132,13 +132,13 @@ def test_files_of_the_user_stay(runs, tmp_path):
 
 
 @pytest.mark.parametrize("text", ["[", "[]", '{"files": [1]}', '{"files": {"../mine.csv": "DIGEST"}}'])
-def test_a_list_that_no_report_wrote_removes_nothing(runs, tmp_path, text):
-    mine = tmp_path / "mine.csv"
+def test_a_list_that_no_report_wrote_removes_nothing(tmp_path, text):
+    out, mine = tmp_path / "out", tmp_path / "mine.csv"
     mine.write_text("mine")
-    out = tmp_path / "out"
-    write_report(runs, out)
-    (out / "report-files.json").write_text(text.replace("DIGEST", sha256(b"mine").hexdigest()))
-    write_report(runs[2:], out)
+    out.mkdir()
+    (out / "images-ars-0.csv").write_text("theirs")
+    (out / LIST).write_text(text.replace("DIGEST", sha256(b"mine").hexdigest()))
+    remove_listed(out, written=[])
     assert mine.exists()
     assert (out / "images-ars-0.csv").exists()
 

@@ -24,7 +24,7 @@ def equal(a, b):
     return all(torch.equal(a[name], b[name]) for name in a)
 
 
-@pytest.mark.parametrize("stop_at", [1, 4, 5, 9])
+@pytest.mark.parametrize("stop_at", [1, 5, *(pytest.param(step, marks=pytest.mark.slow) for step in (4, 9))])
 def test_an_interrupted_run_ends_in_the_same_weights_and_the_same_log(make_trainer, tmp_path, stop_at):
     whole = make_trainer(tmp_path / "whole")
     whole.run()
