@@ -42,6 +42,21 @@ def test_its_measures_are_those_of_the_generated_tables(number, setting):
         assert row == {name: known[name] for name in row}
 
 
+NOISE = {".50 ± .02", "1.04 ± .07"}
+"""What is said with a ± and is no difference: noise levels of Súkeník et al."""
+
+
+def test_differences_are_those_of_the_generated_tables():
+    told = set(re.findall(r"−?[0-9]*\.[0-9]+ ± [0-9]*\.[0-9]+", TEXT)) - NOISE
+    known = set()
+    for name in ("leads", "leads-class-bounds"):
+        [rows] = tables((ROOT / f"results/tables/{name}.md").read_text(encoding="utf-8"))
+        known |= {value for row in rows for value in row.values() if " ± " in value}
+    as_written = {re.sub(r"\b0\.", ".", value).replace("-", "−") for value in known}
+    assert len(told) > 40
+    assert told <= as_written
+
+
 def test_the_norm_is_named_where_radii_are_shown():
     sections = [section for section in re.split(r"^## ", TEXT, flags=re.MULTILINE) if " (/255) " in section]
     assert len(sections) == 5

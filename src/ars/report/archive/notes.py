@@ -49,7 +49,12 @@ def how_much(run: int, settings: int, what: str) -> str:
 
 
 def notes(
-    entries: Iterable[Entry], bound: Bound, *more: str, abstentions: str = ABSTENTIONS, certified: bool = True
+    entries: Iterable[Entry],
+    bound: Bound,
+    *more: str,
+    accuracies: str = ACCURACIES,
+    abstentions: str = ABSTENTIONS,
+    certified: bool = True,
 ) -> tuple[str, ...]:
     """The notes of a sheet with these entries, whose numbers are of certified images or of the whole test set."""
     shown = list(entries)
@@ -57,7 +62,7 @@ def notes(
     return (
         *([CLASS_BOUNDS] if bound == "classes" else []),
         *([ONE_COUNT] if bound == "classes" and any(entry.first.method == "sukenik" for entry in shown) else []),
-        f"{ACCURACIES} {abstentions}",
+        f"{accuracies} {abstentions}",
         *more,
         *([BACKGROUNDS] if "cifar_backgrounds" in kinds else []),
         *(f"{MARK} {sentence}" for sentence in other_images(shown, certified=certified)),

@@ -19,10 +19,11 @@ from ars.report.archive.comparable import alphas, other_images, several_alphas
 from ars.report.archive.differences import draws_by_size, epochs_by_size
 from ars.report.archive.drawing import at_one_sigma
 from ars.report.archive.entries import Entry, View
+from ars.report.archive.leads import make_pairs
 from ars.report.archive.masks import MOST, Masks, load_masks
 from ars.report.archive.notes import BACKGROUNDS, ONE_COUNT
 from ars.report.archive.settings import how_certified, published_settings, published_text, setting_of
-from ars.report.archive.sheet import DASH, Sheet, percent, radius_255, scaled
+from ars.report.archive.sheet import DASH, Ahead, Sheet, percent, radius_255, scaled
 from ars.report.groups import method_name, method_rank
 from ars.report.measures import standard_error
 from ars.report.table import BOUND_NAMES, Block
@@ -71,6 +72,7 @@ def make_results_page(views: Sequence[View], sheets: Sequence[Sheet], figures: S
         other_images=other_images,
         anchor=anchor,
         lacking=lacking,
+        leads=leads,
         masks=_masks,
         published=_published,
         bound_names=BOUND_NAMES,
@@ -149,6 +151,17 @@ def lacking(view: View) -> list[str]:
     at, have = (view.first.k, view.first.sigma), {entry.first.method for entry in view.entries}
     published = {method for *setting, method in published_settings(view.first.kind, "main") if tuple(setting) == at}
     return [method_name(method) for method in sorted(published - have, key=method_rank)]
+
+
+def leads(view: View, block: Block) -> list[tuple[Entry, str, str]]:
+    """The other methods with how far ARS is ahead of each, certified and in the vote; a dash for what is not there."""
+    pairs = [pair for pair in make_pairs(view) if pair.one.first.method == "adaptive"]
+    found = [(pair.other, pair.standard(block.bound), pair.vote) for pair in pairs]
+    return [
+        (other, str(Ahead(standard[0])) if standard else DASH, str(Ahead(vote[0])) if vote else DASH)
+        for other, standard, vote in found
+        if standard or vote
+    ]
 
 
 def anchor(cell: Cell) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ars.report.archive.cells import Cell
 from ars.report.archive.entries import Entry
-from ars.report.measures import Spread, in_units, rounded
+from ars.report.measures import Lead, Spread, in_units, rounded
 from ars.theory.rounding import truncate
 
 DASH = "–"
@@ -41,6 +41,29 @@ class Number:
 
 
 @dataclass(frozen=True)
+class Ahead:
+    """A difference and its standard error."""
+
+    lead: Lead
+    scale: int = 100
+    decimals: int = 1
+
+    def __str__(self) -> str:
+        mean, error = self._digits(self.decimals)
+        return mean + (f" ± {error}" if error else "")
+
+    @property
+    def in_full(self) -> tuple[str, str]:
+        """Difference and standard error for a program, with two more decimals."""
+        return self._digits(self.decimals + 2)
+
+    def _digits(self, decimals: int) -> tuple[str, str]:
+        error = self.lead.error
+        mean = rounded(self.scale * self.lead.mean, decimals)
+        return mean, "" if error is None else rounded(self.scale * error, decimals)
+
+
+@dataclass(frozen=True)
 class Printed:
     """A number of the paper as it is printed there."""
 
@@ -57,24 +80,34 @@ class Printed:
         return f"{self.mean}", "" if self.std is None else f"{self.std}"
 
 
-Value = Number | Printed | str | int | None
+Value = Number | Ahead | Printed | str | int | None
 
 
 @dataclass(frozen=True)
 class Column:
-    """A heading for readers, a name for programs; a number's standard deviation is a column of its own for these."""
+    """A heading for readers, a name for programs; what stands beside a number is a column of its own for these."""
 
     heading: str
     name: str
     number: bool = True
+    beside: str = "std"
 
 
 @dataclass(frozen=True)
 class Line:
-    """The values of a row and the entry that ours come from; None where there is only the paper's."""
+    """The values of a row and the entry that ours come from; None where there is only the paper's.
+
+    over is the entry that a difference is to.
+    """
 
     values: tuple[Value, ...]
     entry: Entry | None
+    over: Entry | None = None
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """All that its values come from."""
+        return tuple(entry for entry in (self.entry, self.over) if entry)
 
 
 @dataclass(frozen=True)
@@ -94,7 +127,7 @@ class Sheet:
     @property
     def sources(self) -> tuple[Path, ...]:
         """The files that its numbers come from."""
-        cells = [cell for line in self.lines if line.entry for cell in line.entry.cells]
+        cells = [cell for line in self.lines for entry in line.entries for cell in entry.cells]
         return tuple(path for cell in (*cells, *self.cells) for path in cell.sources)
 
     def without(self, *names: str) -> "Sheet":
@@ -134,7 +167,7 @@ def to_markdown(sheet: Sheet) -> str:
     origin = [] if sheet.cells else ["seeds", "recipe", "inputs"]
     headings = [*(column.heading for column in sheet.columns), *origin]
     align = [*("---:" if column.number else "---" for column in sheet.columns), *("---" for _ in origin)]
-    rows = [[*map(_show, line.values), *([] if sheet.cells else _origin_links(line.entry))] for line in sheet.lines]
+    rows = [[*map(_show, line.values), *([] if sheet.cells else _origin_links(line))] for line in sheet.lines]
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in (headings, align, *rows))
     parts = (f"# {sheet.title}", sheet.lead, table, *sheet.notes)
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -144,12 +177,14 @@ def to_csv(sheet: Sheet) -> str:
     """The table for a program: numbers with their standard deviations apart, empty where there is none."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    names = [(column.name, f"{column.name}_std") if column.number else (column.name,) for column in sheet.columns]
+    names = [
+        (column.name, f"{column.name}_{column.beside}") if column.number else (column.name,) for column in sheet.columns
+    ]
     origin = [] if sheet.cells else ["seeds", "recipe", "recipes", "inputs"]
     writer.writerow([*(name for pair in names for name in pair), *origin])
     for line in sheet.lines:
         cells = [cell for pair in zip(sheet.columns, line.values, strict=True) for cell in _fields(*pair)]
-        writer.writerow([*cells, *([] if sheet.cells else _origin(line.entry))])
+        writer.writerow([*cells, *([] if sheet.cells else _origin(line))])
     return text.getvalue()
 
 
@@ -160,21 +195,27 @@ def _show(value: Value) -> str:
 
 
 def _fields(column: Column, value: Value) -> Sequence[str]:
-    if isinstance(value, Number | Printed):
+    if isinstance(value, Number | Ahead | Printed):
         return value.in_full
     text = "" if value is None else str(value)
     return (text, "") if column.number else (text,)
 
 
-def _origin(entry: Entry | None) -> list[str]:
-    if entry is None:
+def _origin(line: Line) -> list[str]:
+    if line.entry is None:
         return ["", "", "", ""]
-    seeds = " ".join(str(cell.seed) for cell in entry.cells)
-    return [seeds, entry.first.recipe_name, " ".join(cell.recipe for cell in entry.cells), entry.first.inputs]
+    first = line.entry.first
+    seeds = " ".join(str(cell.seed) for cell in line.entry.cells)
+    recipes = " ".join(cell.recipe for entry in line.entries for cell in entry.cells)
+    return [seeds, first.recipe_name, recipes, first.inputs]
 
 
-def _origin_links(entry: Entry | None) -> list[str]:
-    if entry is None:
+def _origin_links(line: Line) -> list[str]:
+    if line.entry is None:
         return [DASH] * 3
-    links = " ".join(f"[{cell.seed}](../{cell.recipe})" for cell in entry.cells)
-    return [entry.seeds, f"{entry.first.recipe_name}: {links}", entry.first.inputs]
+    first, links = line.entry.first, "; ".join(map(_links, line.entries))
+    return [line.entry.seeds, f"{first.recipe_name}: {links}", first.inputs]
+
+
+def _links(entry: Entry) -> str:
+    return " ".join(f"[{cell.seed}](../{cell.recipe})" for cell in entry.cells)

@@ -10,6 +10,7 @@ from ars.report.archive.certified import all_measures, quoted_points
 from ars.report.archive.drawing import draw_all
 from ars.report.archive.entries import Entry, make_entries, make_views
 from ars.report.archive.glance import at_a_glance
+from ars.report.archive.leads import all_leads
 from ars.report.archive.manifest import MANIFEST, make_manifest, read_outputs
 from ars.report.archive.page import make_results_page
 from ars.report.archive.runs import what_was_run
@@ -88,4 +89,5 @@ def _bounded(entries: Sequence[Entry], kinds: Sequence[str], bound: Bound) -> li
         *(appendix(entries, kind, bound) for kind in kinds),
         quoted_points(entries, bound),
         all_measures(entries, bound),
+        all_leads(entries, bound),
     ]
