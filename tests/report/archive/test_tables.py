@@ -145,7 +145,7 @@ def test_recipe_and_inputs_stand_beside_every_number(results, sheets):
 
 def test_the_note_on_backgrounds_is_with_every_table_on_backgrounds(sheets):
     for name, sheet in sheets.items():
-        on_them = "CIFAR" in sheet.title or name.startswith(("table-1", "measures", "leads"))
+        on_them = "CIFAR" in sheet.title or name.startswith(("table-1", "measures", "leads", "masks"))
         assert ("not the paper's BG-20k, which cannot be had" in to_markdown(sheet)) == (
             on_them and name != "k32-subset-sizes"
         ), name
@@ -153,7 +153,7 @@ def test_the_note_on_backgrounds_is_with_every_table_on_backgrounds(sheets):
 
 def test_tables_of_certified_numbers_name_the_norm(sheets):
     for name, sheet in sheets.items():
-        certified = name != "runs" and not name.startswith("vote-")
+        certified = name not in ("runs", "masks") and not name.startswith("vote-")
         assert ("Certificates are for ℓ∞ perturbations" in to_markdown(sheet)) == certified, name
 
 

@@ -123,12 +123,14 @@ class Sheet:
     """The cells of a table that sums over them instead of naming the recipe in every line."""
     lead: str = ""
     """What is said before the table."""
+    files: tuple[Path, ...] = ()
+    """What its numbers come from besides the cells' records."""
 
     @property
     def sources(self) -> tuple[Path, ...]:
         """The files that its numbers come from."""
         cells = [cell for line in self.lines for entry in line.entries for cell in entry.cells]
-        return tuple(path for cell in (*cells, *self.cells) for path in cell.sources)
+        return (*(path for cell in (*cells, *self.cells) for path in cell.sources), *self.files)
 
     def without(self, *names: str) -> "Sheet":
         """The table without the columns of these names."""

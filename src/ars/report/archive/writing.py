@@ -12,6 +12,7 @@ from ars.report.archive.entries import Entry, make_entries, make_views
 from ars.report.archive.glance import at_a_glance
 from ars.report.archive.leads import all_leads
 from ars.report.archive.manifest import MANIFEST, make_manifest, read_outputs
+from ars.report.archive.mask_shares import where_masks_lie
 from ars.report.archive.page import make_results_page
 from ars.report.archive.runs import what_was_run
 from ars.report.archive.sheet import Sheet, to_csv, to_markdown
@@ -78,6 +79,7 @@ def make_sheets(entries: Sequence[Entry]) -> list[Sheet]:
         *_bounded(entries, kinds, "cohen"),
         *(plain_votes(entries, kind) for kind in kinds),
         subset_sizes(entries),
+        where_masks_lie(entries),
         *_bounded(entries, kinds, "classes"),
     ]
     return [sheet for sheet in sheets if sheet.sources]
