@@ -98,16 +98,21 @@ class Lead:
     mean: float
     error: float | None
 
+    def shown(self, scale: float = 1, decimals: int = 1) -> tuple[str, str]:
+        """Both in another unit, rounded; no text for an error that is not known."""
+        mean = rounded(scale * self.mean, decimals)
+        return mean, "" if self.error is None else rounded(scale * self.error, decimals)
+
 
 def paired_lead(mine: NDArray[np.float64], theirs: NDArray[np.float64]) -> Lead:
-    """The mean of mine - theirs, both [seeds, n] on the same n images, with the standard error that n images leave.
+    """The mean of mine - theirs, each [seeds, n] on the same n images, with the standard error that n images leave.
 
     Seeds are averaged image by image first: they share the images, which no further seed makes more of.
 
     >>> paired_lead(np.array([[1.0, 1.0, 0.0, 1.0]]), np.array([[0.0, 1.0, 0.0, 0.0]]))
     Lead(mean=0.5, error=0.28867513459481287)
     """
-    apart = np.mean(mine - theirs, axis=0)
+    apart = np.mean(mine, axis=0) - np.mean(theirs, axis=0)
     error = float(np.std(apart, ddof=1)) / math.sqrt(len(apart)) if len(apart) > 1 else None
     return Lead(float(np.mean(apart)), error)
 

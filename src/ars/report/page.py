@@ -13,7 +13,7 @@ from ars.report.groups import Group, Section, method_name
 from ars.report.measures import norm_name, show_radius
 from ars.report.pipeline import MOST_COLUMNS, Stages
 from ars.report.published import Published, published_standard_accuracy
-from ars.report.rendering import block_cells, headers, note
+from ars.report.rendering import block_cells, headers, leads, note
 from ars.report.results import Run
 from ars.report.table import BOUND_NAMES, Block, Row, Table
 from ars.report.templates import page_environment
@@ -63,8 +63,8 @@ def make_page(table: Table, pipelines: Mapping[str, Pipeline]) -> str:
     """The whole page; pipelines are given by run name."""
     environment = page_environment()
     environment.globals.update(
-        cells=bar_cells, headers=headers, note=note, curves=_curves, settings=settings_rows, listing=listing,
-        published=_published, versions=_versions, bound_names=BOUND_NAMES, norm_name=norm_name,
+        cells=bar_cells, headers=headers, leads=leads, note=note, curves=_curves, settings=settings_rows,
+        listing=listing, published=_published, versions=_versions, bound_names=BOUND_NAMES, norm_name=norm_name,
         most_listed=MOST_LISTED,
     )  # fmt: skip
     template = environment.from_string((files("ars.report") / "page.html.j2").read_text(encoding="utf-8"))

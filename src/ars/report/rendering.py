@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ars.certification.schedule import radius_name
-from ars.report.measures import Spread, in_units, rounded, show_radius, unit_name, unit_scale
+from ars.report.leads import Difference, differences
+from ars.report.measures import Lead, Spread, in_units, rounded, show_radius, unit_name, unit_scale
 from ars.report.table import Block, Row, Table
 
 if TYPE_CHECKING:
@@ -76,6 +77,14 @@ def note(block: Block) -> str:
     return f"{text} {block.other_images}".rstrip()
 
 
+def leads(block: Block) -> str:
+    """How far the last row is ahead of each other one that it can be compared with; empty where there is none."""
+    found = [(it, it.standard) for it in differences(block) if it.one is block.rows[-1].group]
+    parts = [f"less {it.other.label}: {' ± '.join(filter(None, lead.shown(100)))}" for it, lead in found if lead]
+    about = "standard accuracy in points ± standard error, counted image by image"
+    return f"{block.rows[-1].group.label} {'; '.join(parts)} ({about})." if parts else ""
+
+
 def to_markdown(table: Table) -> str:
     """The table as Markdown, a heading a block."""
     return "\n".join(_markdown_block(block) for block in table.blocks)
@@ -99,7 +108,8 @@ def to_rich(table: Table, *, longest: int | None = None) -> "RenderableType":
         title = escape(f"{block.section.heading}, {block.caption}" + (f"; r in 1{unit}" if unit else ""))
         look = "bold" if block.headline else "dim"
         part = RichTable(title=title, title_style=look, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-        part.caption, part.caption_justify = escape(block.other_images) or None, "left"
+        below = " ".join(text for text in (leads(block), block.other_images) if text)
+        part.caption, part.caption_justify = escape(below) or None, "left"
         for position, header in enumerate(short_headers(block)):
             if position:
                 part.add_column(escape(header), justify="right", no_wrap=True)
@@ -132,7 +142,8 @@ def _markdown_block(block: Block) -> str:
     names = headers(block)
     lines = [names, ["---", *["---:"] * (len(names) - 1)], *block_cells(block)]
     rows = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return f"{level} {block.section.heading}, {block.caption}\n\n{rows}\n\n{note(block)}\n"
+    parts = (f"{level} {block.section.heading}, {block.caption}", rows, leads(block), note(block))
+    return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def _json_block(block: Block) -> dict[str, Any]:
@@ -147,6 +158,7 @@ def _json_block(block: Block) -> dict[str, Any]:
         "same_images": block.section.same_images,
         "radius_unit": "1/255" if block.norm == "linf" else "1",
         "rows": [_json_row(row, block.radii) for row in block.rows],
+        "differences": [_json_difference(it) for it in differences(block)],
     }
 
 
@@ -172,6 +184,21 @@ def _json_row(row: Row, radii: Sequence[float]) -> dict[str, Any]:
         "abstentions": _json_spread(row.abstentions),
         "seconds_per_image": _json_spread(row.seconds),
     }
+
+
+def _json_difference(it: Difference) -> dict[str, Any]:
+    return {
+        "method": it.one.label,
+        "less": it.other.label,
+        "standard_accuracy": _json_lead(it.standard),
+        "average_certified_radius": _json_lead(it.average_radius, unit_scale(it.one.settings.norm)),
+    }
+
+
+def _json_lead(lead: Lead | None, scale: int = 1) -> dict[str, float | None] | None:
+    if lead is None:
+        return None
+    return {"mean": scale * lead.mean, "standard_error": None if lead.error is None else scale * lead.error}
 
 
 def _json_spread(spread: Spread) -> dict[str, Any]:

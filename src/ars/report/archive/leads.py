@@ -4,16 +4,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ars.certification.bounds import Bound
-from ars.certification.run_folder import MAIN
 from ars.report.archive.entries import Entry, View, make_views
 from ars.report.archive.notes import notes, suffix_of, title_of
 from ars.report.archive.settings import images_text
 from ars.report.archive.sheet import Ahead, Column, Line, Sheet, Value
-from ars.report.measures import Lead, Outcomes, paired_lead, rounded
+from ars.report.leads import comparable, radius_lead, standard_lead
+from ars.report.measures import Lead, Outcomes, rounded
 
 POINTS = "Points of accuracy: the first method less the second, mean over the seeds that both have."
 ERRORS = (
@@ -39,25 +36,23 @@ class Pair:
 
     def standard(self, bound: Bound) -> tuple[Lead, ...]:
         """The leads in standard accuracy."""
-        return self._certified(bound, lambda answers: answers.correct.astype(np.float64))
+        return self._certified(bound, standard_lead)
 
     def average_radius(self, bound: Bound) -> tuple[Lead, ...]:
         """The leads in average certified radius, in pixel units."""
-        return self._certified(bound, lambda answers: np.where(answers.correct, answers.radius, 0.0))
+        return self._certified(bound, radius_lead)
 
-    def _certified(self, bound: Bound, measure: Callable[[Outcomes], NDArray[np.float64]]) -> tuple[Lead, ...]:
-        both = (self.one, self.other)
-        if not all(MAIN in cell.runs for entry in both for cell in entry.cells):
+    def _certified(
+        self, bound: Bound, lead: Callable[[Sequence[Outcomes], Sequence[Outcomes]], Lead | None]
+    ) -> tuple[Lead, ...]:
+        one, other = self.one.group(), self.other.group()
+        if not one or not other or not comparable(one, other) or not (one.has(bound) and other.has(bound)):
             return ()
-        if not self.one.same_images(self.other) or len({(entry.alpha, entry.draws) for entry in both}) > 1:
+        mine, theirs = one.outcomes(bound), other.outcomes(bound)
+        if len(mine) < len(self.one.cells) or len(theirs) < len(self.other.cells):
             return ()
-        outcomes = [entry.outcomes(bound) for entry in both]
-        if not all(outcomes) or any(answers.grid for seeds in outcomes for answers in seeds):
-            return ()
-        mine, theirs = (np.stack([measure(answers) for answers in seeds]) for seeds in outcomes)
-        return paired_lead(mine, theirs), *(
-            paired_lead(*seed) for seed in zip(mine[:, None], theirs[:, None], strict=True)
-        )
+        found = [lead(mine, theirs), *(lead([a], [b]) for a, b in zip(mine, theirs, strict=True))]
+        return tuple(it for it in found if it)
 
     @property
     def vote(self) -> tuple[Lead, ...]:

@@ -49,18 +49,12 @@ class Ahead:
     decimals: int = 1
 
     def __str__(self) -> str:
-        mean, error = self._digits(self.decimals)
-        return mean + (f" ± {error}" if error else "")
+        return " ± ".join(text for text in self.lead.shown(self.scale, self.decimals) if text)
 
     @property
     def in_full(self) -> tuple[str, str]:
         """Difference and standard error for a program, with two more decimals."""
-        return self._digits(self.decimals + 2)
-
-    def _digits(self, decimals: int) -> tuple[str, str]:
-        error = self.lead.error
-        mean = rounded(self.scale * self.lead.mean, decimals)
-        return mean, "" if error is None else rounded(self.scale * error, decimals)
+        return self.lead.shown(self.scale, self.decimals + 2)
 
 
 @dataclass(frozen=True)
