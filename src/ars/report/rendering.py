@@ -109,7 +109,7 @@ def to_rich(table: Table, *, longest: int | None = None) -> "RenderableType":
         look = "bold" if block.headline else "dim"
         part = RichTable(title=title, title_style=look, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
         below = " ".join(text for text in (leads(block), block.other_images) if text)
-        part.caption, part.caption_justify = escape(below) or None, "left"
+        part.caption, part.caption_justify = f"{escape(below)}\n" if below else None, "left"
         for position, header in enumerate(short_headers(block)):
             if position:
                 part.add_column(escape(header), justify="right", no_wrap=True)
