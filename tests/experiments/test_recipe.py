@@ -169,3 +169,15 @@ def test_the_help_explains_every_key():
     for key in ("--sigma", "--train.mask.lr", "--certify.n_estimate", "--data.kind"):
         assert key in text
     assert "noise budget" in text
+
+
+def test_nothing_of_a_recipe_is_left_in_the_next(tmp_path):
+    first = tmp_path / "first.yaml"
+    first.write_text("method: unicr\nsigma: 0.9\nbeta: 2.5\ndata: {kind: cifar_backgrounds, size: 96}\nshare: 0.4\n")
+    before = read_recipe(first, ["--train.epochs", "3", "--start.size", "32"])
+    assert (before.method, before.sigma, before.train.epochs) == ("unicr", 0.9, 3)
+    assert read_recipe() == Recipe()
+    with pytest.raises(RecipeError):
+        read_recipe(first, ["--sigma", "much"])
+    assert read_recipe() == Recipe()
+    assert read_recipe(first, ["--train.epochs", "3", "--start.size", "32"]) == before

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -110,8 +111,9 @@ def recipe_keys(part: Any, prefix: str = "") -> Iterator[str]:
                 yield from recipe_keys(value or cast(type, kind)(), f"{prefix}{key.name}.")
 
 
+@cache
 def recipe_parser() -> Any:
-    """The parser of recipes."""
+    """The parser of recipes; it takes longer to make than to use, and keeps nothing of what it has read."""
     from jsonargparse import ArgumentParser
 
     parser = ArgumentParser(exit_on_error=False, add_help=False, prog="ars train RECIPE --out RUN", usage="")
