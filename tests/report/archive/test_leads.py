@@ -114,10 +114,11 @@ def test_what_was_certified_otherwise_is_not_compared(tmp_path, other):
         assert row["vote"]
 
 
-def test_votes_on_other_numbers_of_images_are_not_compared(tmp_path):
+@pytest.mark.parametrize("other", [{"images": 9_000, "correct": 4_500}, {"draws": 1_000}])
+def test_votes_on_other_images_or_of_other_draws_are_not_compared(tmp_path, other):
     build_cell(tmp_path / "fast", method="cohen")
     path = build_cell(tmp_path / "fast")
-    (path / "vote.json").write_text(replace(read_tally(path), images=9_000, correct=4_500).to_json())
+    (path / "vote.json").write_text(replace(read_tally(path), **other).to_json())
     [row] = rows(tmp_path)
     assert row["standard_accuracy"]
     assert row["vote"] == row["vote_by_seed"] == ""

@@ -6,7 +6,7 @@ from ars.certification.bounds import Bound
 from ars.report.archive.comparable import marked
 from ars.report.archive.entries import Entry
 from ars.report.archive.notes import RADII, how_much, notes, suffix_of, title_of
-from ars.report.archive.settings import images_text
+from ars.report.archive.settings import WHERE, images_text, where
 from ars.report.archive.sheet import Column, Line, Printed, Sheet, Value, difference, percent, radius_255, scaled
 from ars.report.measures import Spread
 from ars.report.published import published_name, published_points, recipe_method
@@ -58,10 +58,7 @@ def _how(entry: Entry | None) -> tuple[Value, Value]:
 def all_measures(entries: Sequence[Entry], bound: Bound) -> Sheet:
     """Every measure of every entry: accuracies at round radii, average radius, vote, and what it took."""
     columns = (
-        Column("benchmark", "benchmark", number=False),
-        Column("k", "k", number=False),
-        Column("σ", "sigma", number=False),
-        Column("method", "method", number=False),
+        *WHERE,
         Column("standard", "standard"),
         *(Column(f"≥ {radius:g}/255", f"certified_{radius:g}_255") for radius in ROUND_RADII),
         Column("average radius (/255)", "average_radius_255"),
@@ -80,12 +77,8 @@ def all_measures(entries: Sequence[Entry], bound: Bound) -> Sheet:
 
 
 def _measures(entry: Entry, bound: Bound) -> tuple[Value, ...]:
-    first = entry.first
     return (
-        first.benchmark,
-        first.k,
-        f"{first.sigma:g}",
-        entry.label,
+        *where(entry),
         percent(entry.certified(bound, 0.0)),
         *(percent(entry.certified(bound, radius / 255)) for radius in ROUND_RADII),
         radius_255(entry.average_radius(bound)),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ars.certification.bounds import Bound
 from ars.report.archive.entries import Entry, View, make_views
 from ars.report.archive.notes import notes, suffix_of, title_of
-from ars.report.archive.settings import images_text
+from ars.report.archive.settings import WHERE, images_text, where
 from ars.report.archive.sheet import Ahead, Column, Line, Sheet, Value
 from ars.report.leads import comparable, radius_lead, standard_lead
 from ars.report.measures import Lead, Outcomes, rounded
@@ -20,7 +20,7 @@ ERRORS = (
 )
 COMPARABLE = (
     "Methods that were certified on other images, at another α or with other draws are not compared, nor are votes on "
-    "other test sets."
+    "other test sets or of other draws."
 )
 
 
@@ -59,8 +59,8 @@ class Pair:
         """The leads in the accuracy of the plain vote."""
         cells = zip(self.one.cells, self.other.cells, strict=True)
         votes = [(mine.vote, theirs.vote) for mine, theirs in cells if mine.vote and theirs.vote]
-        sizes = {vote.images for pair in votes for vote in pair}
-        if len(votes) < len(self.one.cells) or len(sizes) > 1 or not self.one.same_images(self.other, certified=False):
+        how = {(vote.images, vote.draws) for pair in votes for vote in pair}
+        if len(votes) < len(self.one.cells) or len(how) > 1 or not self.one.same_images(self.other, certified=False):
             return ()
         means = [mine.accuracy - theirs.accuracy for mine, theirs in votes]
         errors = [math.hypot(mine.standard_error, theirs.standard_error) for mine, theirs in votes]
@@ -85,10 +85,7 @@ def all_leads(entries: Sequence[Entry], bound: Bound) -> Sheet:
     pairs = [pair for view in make_views(entries) for pair in make_pairs(view)]
     lines = tuple(_line(pair, bound) for pair in pairs if pair.standard(bound) or pair.vote)
     columns = (
-        Column("benchmark", "benchmark", number=False),
-        Column("k", "k", number=False),
-        Column("σ", "sigma", number=False),
-        Column("method", "method", number=False),
+        *WHERE,
         Column("less", "less", number=False),
         Column("standard accuracy", "standard_accuracy", beside="error"),
         Column("of single seeds", "standard_accuracy_by_seed", number=False),
@@ -107,10 +104,7 @@ def all_leads(entries: Sequence[Entry], bound: Bound) -> Sheet:
 def _line(pair: Pair, bound: Bound) -> Line:
     one, standard, radius, vote = pair.one, pair.standard(bound), pair.average_radius(bound), pair.vote
     values: tuple[Value, ...] = (
-        one.first.benchmark,
-        one.first.k,
-        f"{one.first.sigma:g}",
-        one.label,
+        *where(one),
         pair.other.label,
         Ahead(standard[0]) if standard else None,
         _by_seed(standard),

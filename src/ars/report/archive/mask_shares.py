@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from ars.report.archive.entries import Entry
 from ars.report.archive.masks import Masks, load_masks
 from ars.report.archive.notes import BACKGROUNDS
+from ars.report.archive.settings import WHERE, where
 from ars.report.archive.sheet import Column, Line, Number, Sheet, Value, percent, scaled
 from ars.report.measures import Spread, rounded
 
@@ -48,10 +49,7 @@ def where_masks_lie(entries: Sequence[Entry]) -> Sheet:
     found = [(entry, [load_masks(cell) for cell in entry.cells if cell.masks]) for entry in entries]
     masked = [(entry, seeds) for entry, seeds in found if seeds]
     columns = (
-        Column("benchmark", "benchmark", number=False),
-        Column("k", "k", number=False),
-        Column("σ", "sigma", number=False),
-        Column("method", "method", number=False),
+        *WHERE,
         Column("within the outline (%)", "inside"),
         Column("least to most", "inside_range", number=False),
         Column("the outline's area (%)", "area"),
@@ -67,14 +65,10 @@ def where_masks_lie(entries: Sequence[Entry]) -> Sheet:
 
 
 def _values(entry: Entry, seeds: Sequence[Masks]) -> tuple[Value, ...]:
-    first = entry.first
     within, noise = _spread(seeds, inside), _spread(seeds, noise_left)
-    areas = [tall * wide / first.k**2 for *_, tall, wide in seeds[0].boxes] if seeds[0].boxes is not None else []
+    areas = [tall * wide / entry.first.k**2 for *_, tall, wide in seeds[0].boxes] if seeds[0].boxes is not None else []
     return (
-        first.benchmark,
-        first.k,
-        f"{first.sigma:g}",
-        entry.label,
+        *where(entry),
         percent(within),
         _range(seeds, inside, scale=100, decimals=0),
         Number(100 * float(np.mean(areas))) if areas else None,

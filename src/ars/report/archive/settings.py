@@ -13,6 +13,14 @@ Setting = tuple[int, float, str]
 
 COLUMNS = (Column("k", "k", number=False), Column("σ", "sigma", number=False), Column("method", "method", number=False))
 
+WHERE = (Column("benchmark", "benchmark", number=False), *COLUMNS)
+"""What COLUMNS are in a table of several benchmarks."""
+
+
+def where(entry: Entry) -> tuple[str, int, str, str]:
+    """Benchmark and setting of ours, under the headings of WHERE."""
+    return entry.first.benchmark, entry.first.k, f"{entry.first.sigma:g}", entry.label
+
 
 def published_settings(kind: str, *tables: str) -> set[Setting]:
     """The settings of a benchmark in the published tables of these names."""
