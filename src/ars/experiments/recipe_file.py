@@ -113,7 +113,7 @@ def recipe_keys(part: Any, prefix: str = "") -> Iterator[str]:
 
 @cache
 def recipe_parser() -> Any:
-    """The parser of recipes; it takes longer to make than to use, and keeps nothing of what it has read."""
+    """The parser of recipes; it takes as long to make as a recipe to read, and keeps nothing of what it read."""
     from jsonargparse import ArgumentParser
 
     parser = ArgumentParser(exit_on_error=False, add_help=False, prog="ars train RECIPE --out RUN", usage="")

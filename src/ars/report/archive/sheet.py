@@ -170,7 +170,7 @@ def to_markdown(sheet: Sheet) -> str:
 
 
 def to_csv(sheet: Sheet) -> str:
-    """The table for a program: numbers with their standard deviations apart, empty where there is none."""
+    """The table for a program: numbers apart from what stands beside them, empty where there is none."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     names = [
