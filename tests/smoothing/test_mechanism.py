@@ -3,7 +3,7 @@ import torch
 from scipy.stats import kstest
 
 from ars.smoothing.generalised_normal import generalised_normal_like
-from ars.smoothing.mechanism import Rows, Tape, normal_like
+from ars.smoothing.mechanism import Rows, Tape, draw_like, normal_like
 
 
 def generators(*seeds):
@@ -81,3 +81,30 @@ def test_parts_of_a_batch_get_the_noise_of_the_whole_step_after_step(like):
         rows = Rows(torch.Generator().manual_seed(3), part, 3)
         for noise in expected:
             assert torch.equal(like(torch.zeros(2, 3, 4, 4), rows), noise[part::3])
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize(
+    ("draw", "got"),
+    [
+        (lambda run, one: torch.randn(run.shape[1:], generator=one), r"\[1, 4, 4\]"),
+        (lambda run, one: torch.randn(1, 1, 4, 4, generator=one), r"\[1, 1, 4, 4\]"),
+        (lambda run, one: None, "NoneType"),
+    ],
+    ids=["an image", "one draw", "nothing"],
+)
+def test_noise_is_not_spread_over_a_run(draw, got, several):
+    generator = [torch.Generator() for _ in range(2)] if several else torch.Generator()
+    asked = r"\[3, 1, 4, 4\]" if several else r"\[6, 1, 4, 4\]"
+    with pytest.raises(
+        ValueError, match=f"noise must be drawn in the shape of the tensor to fill, {asked}, got {got}$"
+    ):
+        draw_like(torch.zeros(6, 1, 4, 4), generator, draw)
+
+
+def test_noise_of_a_larger_batch_is_not_spread_over_it():
+    def draw(run, one):
+        return torch.randn(1, *run.shape[1:], generator=one)
+
+    with pytest.raises(ValueError, match=r"in the shape of the tensor to fill, \[4, 1, 4, 4\], got \[1, 1, 4, 4\]"):
+        draw_like(torch.zeros(2, 1, 4, 4), Rows(torch.Generator(), part=0, parts=2), draw)

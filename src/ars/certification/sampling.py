@@ -19,8 +19,8 @@ from torch import Tensor
 
 from ars.certification.engine import prepared
 from ars.certification.evaluating import evaluating
-from ars.certification.independence import NO_NUMBERS, check_logits
 from ars.certification.limits import BLOCK, MOST_SEED
+from ars.certification.logits import NO_NUMBERS, check_logits
 from ars.certification.memory import suitable_batch
 from ars.smoothing import SmoothedClassifier
 from ars.smoothing.compose import Composition

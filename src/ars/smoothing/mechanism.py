@@ -135,14 +135,23 @@ def draw_like(x: Images, generator: Generators, draw: Draw) -> Images:
         return generator.play(x, draw)
     if isinstance(generator, Rows):
         whole = torch.empty((generator.parts * len(x), *x.shape[1:]), dtype=torch.float32, device=x.device)
-        return draw(whole, generator.generator)[generator.part :: generator.parts]
+        return _drawn(draw, whole, generator.generator)[generator.part :: generator.parts]
     noise = torch.empty(x.shape, dtype=torch.float32, device=x.device)
     if isinstance(generator, torch.Generator):
-        return draw(noise, generator)
+        return _drawn(draw, noise, generator)
     if not generator or len(x) % len(generator):
         raise ValueError(f"a batch of {len(x)} images cannot be shared evenly by {len(generator)} generators")
     for run, run_generator in zip(noise.chunk(len(generator)), generator, strict=True):
-        run.copy_(draw(run, run_generator))
+        run.copy_(_drawn(draw, run, run_generator))
+    return noise
+
+
+def _drawn(draw: Draw, run: Images, generator: torch.Generator) -> Images:
+    """Refuse noise of another shape: what is spread over a run would be shared by its draws."""
+    noise = draw(run, generator)
+    if not isinstance(noise, Tensor) or noise.shape != run.shape:
+        got = list(noise.shape) if isinstance(noise, Tensor) else type(noise).__name__
+        raise ValueError(f"noise must be drawn in the shape of the tensor to fill, {list(run.shape)}, got {got}")
     return noise
 
 

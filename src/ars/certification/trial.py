@@ -1,0 +1,145 @@
+"""The trial of a model: its answers to noisy images, together and one by one, and the noise of one generator.
+
+It refuses what is seen to make draws hang together. A model that passes is not proved to keep them apart.
+"""
+
+from itertools import combinations
+
+import torch
+from torch import Tensor
+
+from ars.certification.evaluating import evaluating
+from ars.certification.logits import NO_NUMBERS, alike, check_logits, moves
+from ars.certification.network_state import checksum
+from ars.smoothing import SmoothedClassifier
+from ars.smoothing.mechanism import Images, Release
+
+DRAWS = 8
+IMAGES = 2
+PLACES = 4  # of the given images, between which one is looked for that is not decided
+HALVINGS = 16
+SHARED = 0.2  # of an image: noise that is clamped coincides here and there by itself, at less than half as much
+
+
+@torch.inference_mode()
+def try_out(model: SmoothedClassifier, images: Images) -> None:
+    """Refuse a model whose draws are seen to hang together."""
+    numbers = [*model.parameters(), *model.buffers()]
+    some = images[:IMAGES]
+    draws = some.repeat_interleave(DRAWS // len(some), dim=0)
+    with evaluating(model), torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        dice = _global_randomness(images.device)  # now: other threads may have thrown them while this one waited
+        together = _answer(model, draws, range(DRAWS))
+        if together.isnan().any():
+            raise ValueError(NO_NUMBERS)
+        before = checksum(numbers)
+        alone = _one_by_one(model, draws)
+        if _global_randomness(images.device) != dice:
+            raise ValueError(
+                "the model draws random numbers of its own from torch's global generator, which draws may share; noise "
+                "must come from the mechanism, which is given a generator"
+            )
+        if checksum(numbers) != before:
+            raise ValueError(
+                "the model changes its own weights or buffers while it answers, so that its draws hang together; "
+                "certification needs a network that stays as it is"
+            )
+        _check_alike(together, alone, images=len(some))
+        if not moves(alone, images=len(some)) and (undecided := _undecided(model, images)) is not None:
+            _check_beside_others(model, undecided.repeat_interleave(DRAWS, dim=0))
+        _check_noise(model, images[:1].repeat_interleave(DRAWS, dim=0))
+
+
+def _generators(images: Images, seeds: range) -> list[torch.Generator]:
+    return [torch.Generator(images.device).manual_seed(seed) for seed in seeds]
+
+
+def _answer(model: SmoothedClassifier, images: Images, draws: range) -> Tensor:
+    try:
+        logits: Tensor = model(images, _generators(images, draws))
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError as error:  # torch's word for sizes that do not fit, among others
+        first = f"{type(error).__name__}: {error}".partition("\n")[0]
+        raise ValueError(f"the model cannot take images of shape {list(images.shape[1:])}: {first}") from error
+    check_logits(logits, len(images))
+    return logits
+
+
+def _one_by_one(model: SmoothedClassifier, images: Images) -> Tensor:
+    draws = range(len(images))
+    return torch.cat([_answer(model, images[draw : draw + 1], draws[draw : draw + 1]) for draw in draws])
+
+
+def _check_alike(together: Tensor, alone: Tensor, *, images: int) -> None:
+    if not alike(together, alone, images=images):
+        raise ValueError(
+            "the model answers otherwise to a noisy image alone than among others; certification needs a network that "
+            "takes each image by itself, without statistics of the batch and without randomness of its own, and steps "
+            "whose noise is drawn with ars.draw_like"
+        )
+
+
+def _undecided(model: SmoothedClassifier, images: Images) -> Images | None:
+    """An image on which the answers move over the draws, between the given ones or on the way to plain ones, if found.
+
+    Where a model answers with labels, or with certainties, those on clear images say nothing of what else it looks at.
+    """
+    plain = [torch.full_like(images[:1], level) for level in (0.5, 0.0, 1.0)]
+    one, *others = [*(images[i : i + 1] for i in range(len(images[:PLACES]))), *plain, 1 - images[:1]]
+    here = _one_by_one(model, one.repeat_interleave(DRAWS, dim=0))
+    for other in others:
+        near, far, there = one, other, _one_by_one(model, other.repeat_interleave(DRAWS, dim=0))
+        if moves(there, images=1):
+            return other
+        for _ in range(HALVINGS if _winner(there) != _winner(here) else 0):
+            between = (near + far) / 2
+            answers = _one_by_one(model, between.repeat_interleave(DRAWS, dim=0))
+            if moves(answers, images=1):
+                return between
+            near, far = (between, far) if _winner(answers) == _winner(here) else (near, between)
+    return None
+
+
+def _check_beside_others(model: SmoothedClassifier, draws: Images) -> None:
+    """Black and white ones, which move any statistic of the batch, and with it labels, as far as they can."""
+    alone = _one_by_one(model, draws)
+    for level in (0.0, 1.0):
+        batch = torch.cat([draws, torch.full_like(draws, level)])
+        _check_alike(_answer(model, batch, range(len(batch)))[: len(draws)], alone, images=1)
+
+
+def _winner(logits: Tensor) -> int:
+    return int(logits.argmax(dim=1).mode().values)
+
+
+def _check_noise(model: SmoothedClassifier, draws: Images) -> None:
+    """Refuse noise that the draws of one generator share; in certification each makes a hundred of one image."""
+    apart = model.mechanism.release(draws, _generators(draws, range(DRAWS)))
+    at_once = model.mechanism.release(draws, _generators(draws, range(DRAWS, DRAWS + 1)))
+    for step, (one, other) in enumerate(zip(apart, at_once, strict=True)):
+        if len(other.value) != len(draws):
+            raise ValueError(f"step {step} of the mechanism released {len(other.value)} values of {len(draws)} images")
+        if _coincide(one, other):
+            raise ValueError(
+                f"step {step} of the mechanism gives the draws of one generator the same noise, and no bound on their "
+                "votes would hold; draw it with ars.draw_like, which asks for a tensor that holds many draws"
+            )
+
+
+def _coincide(apart: Release, at_once: Release) -> bool:
+    """Whether two draws of one generator agree where those of several never do; what has no noise agrees in both."""
+    ordered = apart.value.flatten(1).sort(dim=0).values
+    noisy = (ordered[1:] != ordered[:-1]).all(dim=0)
+    values = at_once.value.flatten(1)[:, noisy]
+    if values.shape[1] < len(noisy) / 2:
+        return False
+    return any(bool((one == other).double().mean() > SHARED) for one, other in combinations(values, 2))
+
+
+def _global_randomness(device: torch.device) -> list[bytes]:
+    """Where torch's global generators stand."""
+    states = [torch.get_rng_state()]
+    if device.type == "cuda":
+        states.append(torch.cuda.get_rng_state(device))
+    return [state.numpy().tobytes() for state in states]

@@ -1,0 +1,149 @@
+"""What a trial sees: noise that draws share, and networks that share the batch behind certain answers."""
+
+import pytest
+import torch
+from torch import nn
+
+from ars import certify, cohen
+from ars.certification.independence import check_independent
+from ars.certification.trial import try_out
+from ars.models import small_cnn
+from ars.smoothing import Gaussian, Release, SmoothedClassifier, compose, draw_like, last
+
+REFUSED = "answers otherwise to a noisy image alone than among others"
+
+
+class Function(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+class Noisy(Gaussian):
+    """Noise drawn however its author thought of it."""
+
+    def __init__(self, like):
+        super().__init__(0.5)
+        self.like = like
+
+    def release(self, x, past, generator):
+        one = torch.ones(1, 1, 1, 1)
+        return Release(x + self.like(x, generator), weight=one, std=0.5 * one)
+
+
+def plain():
+    torch.manual_seed(0)
+    return small_cnn(4, width=8)
+
+
+def each_its_own(x, generator, make):
+    """Noise by hand: one tensor for each generator, as if each had one draw to make."""
+    generators = [generator] if isinstance(generator, torch.Generator) else generator
+    return torch.stack([make(x, one) for one in generators])
+
+
+def in_pairs(x, generator):
+    def draw(run, one):
+        half = torch.randn((len(run) + 1) // 2, *run.shape[1:], generator=one)
+        return torch.cat([half, half])[: len(run)]
+
+    return draw_like(x, generator, draw)
+
+
+def blue_shared(x, generator):
+    noise = draw_like(x, generator, lambda run, one: run.normal_(generator=one))
+    blue = each_its_own(x, generator, lambda x, one: torch.randn(x.shape[2:], generator=one))
+    noise[:, 2] = blue.repeat_interleave(len(x) // len(blue), dim=0)
+    return noise
+
+
+@pytest.mark.parametrize(
+    "like",
+    [
+        lambda x, generator: each_its_own(x, generator, lambda x, one: torch.randn(x.shape[1:], generator=one)),
+        in_pairs,
+        blue_shared,
+    ],
+    ids=["all", "pairs", "a channel"],
+)
+def test_noise_that_the_draws_of_one_generator_share_is_refused(like):
+    shared = SmoothedClassifier(compose(Gaussian(0.5), Noisy(like)), last, plain())
+    with pytest.raises(ValueError, match=r"step 1 of the mechanism gives the draws of one generator the same noise"):
+        try_out(shared, torch.rand(1, 3, 16, 16))
+
+
+@pytest.mark.parametrize(
+    "release",
+    [
+        lambda noisy: noisy.clamp(0, 1),
+        lambda noisy: noisy.mean(dim=(1, 2, 3), keepdim=True).expand_as(noisy),
+        lambda noisy: (noisy > 0.5).float(),
+        torch.zeros_like,
+    ],
+    ids=["clamped", "one number", "bits", "nothing"],
+)
+def test_releases_that_agree_without_sharing_noise_pass(release):
+    class Processed(Gaussian):
+        def release(self, x, past, generator):
+            plain = super().release(x, past, generator)
+            return Release(release(plain.value), plain.weight, plain.std)
+
+    for images in (torch.rand(1, 3, 16, 16), torch.zeros(1, 1, 1, 1), torch.rand(1, 3, 16, 16).round()):
+        network = Function(lambda x: torch.stack([x.mean(dim=(1, 2, 3)), 1 - x.mean(dim=(1, 2, 3))], dim=1))
+        try_out(SmoothedClassifier(compose(Processed(0.5)), last, network), images)
+
+
+def test_a_step_must_release_each_image():
+    class Half(Gaussian):
+        def release(self, x, past, generator):
+            whole = super().release(x, past, generator)
+            return Release(whole.value[: (len(x) + 1) // 2], whole.weight, whole.std)
+
+    mechanism = compose(Half(0.5), Gaussian(0.5))  # the classifier sees the second alone
+    with pytest.raises(ValueError, match="step 0 of the mechanism released 4 values of 8 images"):
+        try_out(SmoothedClassifier(mechanism, last, plain()), torch.rand(1, 3, 16, 16))
+
+
+class OfScores(nn.Module):
+    """Light or dark, from a score that the batch may share, as labels or as certainties."""
+
+    def __init__(self, answer, own):
+        super().__init__()
+        self.answer, self.own = answer, own
+
+    def forward(self, x):
+        score = (x - 0.5).mean(dim=(1, 2, 3))
+        score = self.own * score + (1 - self.own) * score.mean()
+        return self.answer(torch.stack([-score, score], dim=1))
+
+
+def as_labels(logits):
+    return nn.functional.one_hot(logits.argmax(dim=1), 3)
+
+
+def as_certainties(logits):
+    return (1e3 * logits).softmax(dim=1)
+
+
+@pytest.mark.parametrize("answer", [as_labels, as_certainties])
+@pytest.mark.parametrize("rest", [[], [0.505], [0.3]], ids=["clear", "one unclear", "one of each"])
+def test_answers_that_are_certain_do_not_hide_the_batch(answer, rest):
+    images = torch.cat([torch.full((1, 3, 8, 8), level) for level in [1.0, 0.9, *rest]])
+    for own in (0.8, 0.5, 0.2):
+        with pytest.raises(ValueError, match=REFUSED):
+            certify(cohen(OfScores(answer, own), sigma=0.5), images, seed=0)
+    check_independent(cohen(OfScores(answer, 1.0), sigma=0.5), images)
+
+
+def test_answers_that_never_change_are_asked_for_in_a_few_other_places_only():
+    calls = []
+
+    def constant(x):
+        calls.append(len(x))
+        return torch.tensor([1.0, 0.0]).expand(len(x), 2)
+
+    check_independent(cohen(Function(constant), sigma=0.5), torch.rand(20, 3, 8, 8))
+    assert sum(calls) == 16 + 8 * 8
