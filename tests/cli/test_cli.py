@@ -8,9 +8,11 @@ import signal
 import subprocess
 import sys
 import time
+from fractions import Fraction
 
 import numpy as np
 import pytest
+from mpmath import mp
 from PIL import Image
 
 from ars.cli import COMMANDS, main, make_parser
@@ -120,7 +122,8 @@ def test_public_packages_are_there_after_importing_ars_alone(package):
 
 def test_radius_prints_what_the_theory_says(capsys):
     assert main(["radius", "--sigma", "0.7", "0.7", "--masked", "--dim", "3072", "--p-plus", "0.99", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["radius"] == ars_radius_linf([0.7, 0.7], 3072, 0.99, 1 - 0.99)
+    typed = Fraction(99, 100)
+    assert json.loads(capsys.readouterr().out)["radius"] == ars_radius_linf([0.7, 0.7], 3072, typed, 1 - typed)
     assert main(["radius", "--sigma", "0.5", "--dim", "3072", "--p-plus", "0.4"]) == 0
     assert "abstain" in capsys.readouterr().out
     assert main(["radius", "--sigma", "0.5", "--dim", "3072", "--p-plus", "0.99", "--norm", "l2"]) == 0
@@ -129,10 +132,19 @@ def test_radius_prints_what_the_theory_says(capsys):
 
 def test_a_bound_on_the_runner_up_counts_in_both_norms(capsys):
     question = ["radius", "--sigma=0.5", "--dim=3072", "--p-plus=0.6", "--p-minus=0.1", "--json"]
+    typed = Fraction(6, 10), Fraction(1, 10)
     assert main(question) == 0
-    assert json.loads(capsys.readouterr().out)["radius"] == ars_radius_linf([0.5], 3072, 0.6, 0.1)
+    assert json.loads(capsys.readouterr().out)["radius"] == ars_radius_linf([0.5], 3072, *typed)
     assert main([*question, "--norm=l2"]) == 0
-    assert json.loads(capsys.readouterr().out)["radius"] == ars_radius_l2([0.5], 0.6, 0.1)
+    assert json.loads(capsys.readouterr().out)["radius"] == ars_radius_l2([0.5], *typed)
+
+
+def test_a_probability_that_was_typed_is_not_rounded_up(capsys):
+    for typed in ("0.99999999999999985", "0.500000000000000056"):
+        assert main(["radius", "--sigma=1", "--dim=1", "--norm=l2", f"--p-plus={typed}", "--json"]) == 0
+        with mp.workdps(60):
+            exact = mp.sqrt(2) * mp.erfinv(2 * mp.mpf(typed) - 1)
+            assert json.loads(capsys.readouterr().out)["radius"] < exact
 
 
 def test_a_reader_that_went_away_is_a_failure_without_a_word(monkeypatch, capsys):
@@ -150,7 +162,6 @@ def test_a_reader_that_went_away_is_a_failure_without_a_word(monkeypatch, capsys
         (["--sigma", "0", "--dim", "3072", "--p-plus", "0.9"], "positive noise levels"),
         (["--sigma", "0.5", "--dim", "0", "--p-plus", "0.9"], "dim must be"),
         (["--sigma", "0.5", "--dim", "3", "--p-plus", "1.0"], "p_plus must lie in"),
-        (["--sigma", "0.5", "--dim", "3", "--p-plus", "nan"], "p_plus must lie in"),
         (["--sigma", "0.5", "--dim", "3", "--p-plus", "0.9", "--norm", "l2", "--masked"], "covers 'linf'"),
     ],
 )
@@ -174,6 +185,10 @@ def test_a_bad_radius_question_gets_one_sentence(arguments, words, capsys):
             "--mode must be one of fixed, radius or curve, got curv; did you mean cur",
         ),
         (["certify", "x", "--mode"], "--mode: expected one argument; 'ars certify --help' says more"),
+        (["radius", "--p-plus", "nan"], "--p-plus must be a probability, got nan; 'ars radius --help' says more"),
+        (["radius", "--p-plus", "1/0"], "--p-plus must be a probability, got 1/0; 'ars radius --help' says more"),
+        (["radius", "--p-minus=-0.1"], "--p-minus must be a probability, got -0.1; 'ars radius --help' says more"),
+        (["radius", "--p-minus", "1e999"], "--p-minus must be a probability, got 1e999; 'ars radius --help' says more"),
         (["certify", "x", "--radii", "wide"], "--radii must be a radius, got wide; 'ars certify --help'"),
     ],
 )

@@ -6,7 +6,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from mpmath import mpf
 
-from ars.theory import Gaussian, compose, noise_of_share, repeat, split_noise, total_noise
+from ars.theory import Gaussian, Laplace, compose, noise_of_share, repeat, split_noise, total_noise
 
 sigmas = st.floats(min_value=1e-6, max_value=1e6)
 TIGHT = mpf("1e-14")
@@ -59,6 +59,33 @@ def test_parts_that_are_not_gaussian_are_not_composed_by_guess():
     assert compose(uniform) is uniform
     with pytest.raises(TypeError, match="privacy profile"):
         compose(Gaussian(1.0), uniform)
+
+
+class Promise(Gaussian):
+    """Less than its mu says; its privacy profile is that of mu."""
+
+    def __call__(self, alpha, /):
+        return 0.5 * super().__call__(alpha)
+
+
+class Kept(Promise):
+    def delta(self, epsilon):
+        return super().delta(epsilon) + 0.5
+
+
+def test_a_profile_that_promises_more_than_its_part_is_not_composed():
+    for whole in (lambda part: compose(part, Gaussian(0.1)), lambda part: repeat(part, 2)):
+        with pytest.raises(TypeError, match="Promise has a trade-off function of its own but inherits"):
+            whole(Promise(0.1))
+        assert whole(Kept(0.1))(0.3) < Promise(0.1)(0.3)
+    with pytest.raises(TypeError, match="function has none"):
+        repeat(lambda alpha: 1 - alpha, 2)
+
+
+def test_what_is_composed_can_be_repeated():
+    once = compose(Laplace(0.1), Laplace(0.1), Gaussian(0.2))
+    assert repeat(once, 3) == compose(once, once, once)
+    assert repeat(once, 1) is once
 
 
 def test_nothing_composes_to_nothing():

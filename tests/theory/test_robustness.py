@@ -336,6 +336,8 @@ def test_probabilities_between_two_floats_are_rounded_to_the_safe_side(kind):
     p_plus = kind(10**17 - 16) / kind(10**17)
     exact = mpmath.sqrt(2) * (mpmath.erfinv(1 - 2 * mpf("1.6e-16")) + mpmath.erfinv(1 - 2 * mpf(1.6e-16))) / 2
     assert 8 < rs_radius_l2(1.0, p_plus, 1.6e-16) <= exact
+    least = 5e-324
+    assert rs_radius_l2(1.0, 0.9, kind(14) / kind(10) * kind(least)) == rs_radius_l2(1.0, 0.9, 2 * least)
     p_minus = kind(16) / kind(10**17)
     assert not_below("p_minus", p_minus) >= p_minus
     assert not_above("p_plus", p_plus) <= p_plus

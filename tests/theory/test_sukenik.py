@@ -1,5 +1,6 @@
 import itertools
 import math
+from fractions import Fraction
 
 import mpmath
 import numpy as np
@@ -181,3 +182,11 @@ def test_what_no_proof_covers_is_refused():
     for dim in (0, -1):
         with pytest.raises(ValueError, match="dim must be a whole number of at least 1"):
             sukenik_radius(0.5, 0.0, dim, 0.9, norm="l2")
+
+
+@pytest.mark.parametrize("rate", [0.0, 1e-9])
+@pytest.mark.parametrize("p_plus", ["0.99999999999999985", "0.500000000000000056"])
+def test_a_probability_between_two_floats_is_rounded_down(p_plus, rate):
+    with mpmath.workdps(60):
+        exact = mpmath.sqrt(2) * mpmath.erfinv(2 * mpf(p_plus) - 1)
+    assert sukenik_radius(1.0, rate, 1, Fraction(p_plus)) < exact

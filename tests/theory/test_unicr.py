@@ -1,5 +1,6 @@
 import math
 import time
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -162,3 +163,15 @@ def test_a_table_of_p_takes_under_a_second_once_the_tables_are_there():
 def test_a_dimension_is_positive(dim):
     with pytest.raises(ValueError, match="dim must be a whole number of at least 1"):
         unicr_radius_linf(0.5, 2.25, dim, 0.9, 0.1)
+
+
+def test_probabilities_between_two_floats_are_rounded_to_the_safe_side():
+    p_plus, below = Fraction("0.99999999999999985"), 1 - 2**-52
+    for beta in (2.0, 2.25):
+        assert unicr_radius_linf(1.0, beta, 3072, p_plus, 0.01) == unicr_radius_linf(1.0, beta, 3072, below, 0.01)
+    between = Fraction(5e-324) * Fraction(14, 10)  # nearest to 5e-324, which is too little
+    assert unicr_radius_linf(1.0, 2.25, 3072, 0.99, between) == unicr_radius_linf(1.0, 2.25, 3072, 0.99, 1e-323)
+
+
+def test_what_is_told_apart_by_rounding_alone_has_no_radius():
+    assert all(differential_radius(2.25, 3072, 0.3, 0.3 - gap) == 0 for gap in (0.0, 1e-16, 1e-13, 1e-10))

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from fractions import Fraction
 
 from ars.cli.options import Subparsers, add_command
 from ars.report.measures import show_radius, unit_name
@@ -23,11 +24,26 @@ def add_to(commands: Subparsers) -> None:
     parser = add_command(commands, "radius", run, summary="the radius calculator", teach=TEACH)
     parser.add_argument("--sigma", type=float, nargs="+", required=True, help="noise level of each step")
     parser.add_argument("--dim", type=int, required=True, help="channels x height x width")
-    parser.add_argument("--p-plus", type=float, required=True, help="lower bound on the top class's probability")
-    parser.add_argument("--p-minus", type=float, help="upper bound on every other class (default: 1 - p-plus)")
+    parser.add_argument("--p-plus", type=probability, required=True, help="lower bound on the top class's probability")
+    parser.add_argument("--p-minus", type=probability, help="upper bound on every other class (default: 1 - p-plus)")
     parser.add_argument("--norm", choices=NORMS, default="linf", help="the norm of the ball (default: linf)")
     parser.add_argument("--masked", action="store_true", help="a step is masked, so only linf is covered")
     parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def probability(text: str) -> Fraction:
+    """A probability as it was typed, so that the theory rounds it to the safe side.
+
+    >>> probability("0.99"), probability("1e-3")
+    (Fraction(99, 100), Fraction(1, 1000))
+    """
+    try:
+        number = Fraction(text)
+    except ZeroDivisionError as error:
+        raise ValueError from error  # in argparse's words, as below
+    if not 0 <= number <= 1:
+        raise ValueError
+    return number
 
 
 def run(options: argparse.Namespace) -> int:

@@ -27,14 +27,10 @@ def compose(*parts: TradeOff) -> TradeOff:
     closed = [Gaussian(up(math.hypot(*(part.mu for part in gaussians))))] if gaussians else []
     if not others:
         return closed[0]
-    composable = [part for part in others if isinstance(part, Profiled | Numeric)]
-    if len(composable) < len(others):
-        kinds = ", ".join(sorted({type(part).__name__ for part in others}))
-        raise TypeError(f"composition needs the privacy profile delta(eps) of every part, got {kinds}")
-    return numeric([*closed, *composable])
+    return numeric([*closed, *map(_composable, others)])
 
 
-def repeat(part: Profiled, count: int) -> TradeOff:
+def repeat(part: TradeOff, count: int) -> TradeOff:
     """The composition of count equal parts, the product f (x) ... (x) f.
 
     >>> repeat(Gaussian(1.0), 9).mu >= 3.0
@@ -43,7 +39,29 @@ def repeat(part: Profiled, count: int) -> TradeOff:
     count = as_whole("count", count, least=1)
     if type(part) is Gaussian:
         return Gaussian(up(part.mu * math.sqrt(count)))
-    return part if count == 1 else Numeric(((part, count),))
+    if count == 1:
+        return part
+    known = _composable(part)
+    parts = known.parts if isinstance(known, Numeric) else ((known, 1),)
+    return Numeric(tuple((inner, times * count) for inner, times in parts))
+
+
+def _composable(part: TradeOff) -> Profiled | Numeric:
+    """Refuse a part without a privacy profile of its own; one that is inherited may promise more than the part does."""
+    kind = type(part)
+    if not isinstance(part, Profiled | Numeric):
+        raise TypeError(f"composition needs the privacy profile delta(eps) of every part, {kind.__name__} has none")
+    if isinstance(part, Profiled) and _defined(kind, "delta") > _defined(kind, "__call__"):
+        raise TypeError(
+            f"{kind.__name__} has a trade-off function of its own but inherits the privacy profile delta(eps), which is "
+            "what composes; give it its own"
+        )
+    return part
+
+
+def _defined(kind: type, name: str) -> int:
+    """How many classes up; -1 where the object itself has it."""
+    return next((place for place, it in enumerate(kind.__mro__) if name in vars(it)), -1)
 
 
 def total_noise(sigmas: Sequence[float]) -> float:

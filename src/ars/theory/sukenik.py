@@ -19,7 +19,7 @@ import math
 
 from scipy.special import ndtri
 
-from ars.theory.arguments import as_number
+from ars.theory.arguments import as_number, not_above
 from ars.theory.chi_squared import tail_bounds
 from ars.theory.robustness import rs_radius_l2
 from ars.theory.rounding import down
@@ -72,7 +72,7 @@ def sukenik_radius(sigma: float, rate: float, dim: int, p_plus: float, *, norm: 
     """
     check_norm(norm)
     check_dim(dim)
-    sigma, rate, p_plus = as_number("sigma", sigma), as_number("rate", rate), as_number("p_plus", p_plus)
+    sigma, rate, p_plus = as_number("sigma", sigma), as_number("rate", rate), not_above("p_plus", p_plus)
     if not (0 < sigma < math.inf and 0 <= rate < math.inf):
         raise ValueError(f"need a positive sigma and a rate of at least 0, got sigma={sigma}, rate={rate}")
     p_other = 1 - p_plus

@@ -18,7 +18,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from ars.theory.arguments import as_number
+from ars.theory.arguments import as_number, not_above, not_below
 from ars.theory.generalised_normal import GeneralisedNormal, check_shape, large_dim_noise, noise_scale
 from ars.theory.numeric import Numeric
 from ars.theory.robustness import ars_radius_linf
@@ -112,7 +112,7 @@ def unicr_radius_linf(sigma: float, beta: float, dim: int, p_plus: float, p_minu
     0.0
     """
     beta = check_shape(beta)
-    sigma, p_plus, p_minus = as_number("sigma", sigma), as_number("p_plus", p_plus), as_number("p_minus", p_minus)
+    sigma, p_plus, p_minus = as_number("sigma", sigma), not_above("p_plus", p_plus), not_below("p_minus", p_minus)
     gaussian = ars_radius_linf([sigma], dim, p_plus, p_minus)
     if beta == 2 or gaussian == 0:
         return gaussian
