@@ -1,8 +1,9 @@
 """When answers to the same draws are the same."""
 
+import pytest
 import torch
 
-from ars.certification.logits import alike, moves
+from ars.certification.logits import alike, check_logits, moves
 
 
 def test_a_leak_is_measured_by_the_spread_within_an_image():
@@ -33,3 +34,10 @@ def test_what_is_no_number_in_one_answer_only_is_not_alike():
         changed[3, 1] = other
         assert not alike(one, changed, images=2)
         assert not alike(changed, one, images=2)
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.complex64])
+def test_logits_are_real_numbers(dtype):
+    with pytest.raises(ValueError, match=f"logits that are real numbers, got {dtype}; convert them"):
+        check_logits(torch.ones(2, 3, dtype=dtype), 2)
+    check_logits(torch.ones(2, 3, dtype=torch.int64), 2)

@@ -13,6 +13,7 @@ from ars.certification.certificate import Certificate, Prediction
 from ars.certification.procedure import certify, conclude, predict
 from ars.certification.sampling import BLOCK, block_seed
 from ars.certification.schedule import Outcome, Schedule
+from ars.methods import cohen
 from ars.smoothing import Gaussian, MaskedGaussian, SmoothedClassifier, compose, last, minimum_variance
 from ars.theory import UnsupportedThreat, ars_radius_linf
 
@@ -344,3 +345,24 @@ def test_logits_that_are_no_votes_are_refused(ask):
         model = SmoothedClassifier(compose(Gaussian(0.5)), last, Wrong(change))
         with pytest.raises(ValueError, match=sentence):
             ask(model, torch.rand(1, 4, 4), seed=0)
+
+
+def test_the_callers_own_autocast_changes_nothing():
+    seen = set()
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.Sequential(nn.Flatten(), nn.Linear(48, 3))
+
+        def forward(self, x):
+            logits = self.layers(x)
+            seen.add(logits.dtype)
+            return logits
+
+    torch.manual_seed(0)
+    model, x = cohen(Net(), sigma=0.5), torch.rand(3, 4, 4)
+    alone = certify(model, x, n_estimate=1000, seed=0)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert certify(model, x, n_estimate=1000, seed=0) == alone
+    assert (alone.precision, seen) == ("float32", {torch.float32})

@@ -45,3 +45,8 @@ def test_the_roundings_of_another_decoder_are_passed_over():
     images = look_at(digits)
     other = (images + torch.randint(-1, 2, images.shape, generator=torch.Generator()) / 255).clamp(0, 1)
     assert difference(how_they_look(digits, images), how_they_look(digits, other)) is None
+
+
+def test_an_image_of_one_pixel_looks_like_itself():
+    look = how_they_look(DigitsOnPhotographs(), torch.rand(3, 3, 1, 1))
+    assert difference(look, look) is None

@@ -225,3 +225,12 @@ def test_an_l2_ball_is_refused_with_the_way_out(constant_mask):
 def test_a_noise_level_without_a_guarantee_is_refused(constant_mask, sigma):
     with pytest.raises(ValueError, match="sigma must be positive and finite"):
         MaskedGaussian(sigma, constant_mask(1.0))
+
+
+def test_a_mask_that_gives_no_tensor_is_refused():
+    class Pair(nn.Module):
+        def forward(self, x):
+            return x[:, :1].sigmoid(), None
+
+    with pytest.raises(ValueError, match="the mask must give a tensor of weights, got tuple"):
+        MaskedGaussian(0.5, Pair()).release(torch.rand(2, 3, 4, 4), [], torch.Generator())

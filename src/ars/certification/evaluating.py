@@ -17,11 +17,23 @@ def evaluating(*parts: nn.Module) -> Iterator[None]:
     they were before they were made ready for bf16, in the middle of the draws.
     """
     with _ONE_AT_A_TIME:
-        flags = [(module, module.training) for part in parts for module in part.modules()]
-        for part in parts:
-            part.eval()
+        modules = [module for part in parts for module in part.modules()]
+        flags = [(it, it.training) for it in modules if hasattr(it, "training")]  # what torch.jit has frozen has none
         try:
+            for part in parts:
+                to_eval_mode(part)
             yield
         finally:
             for module, training in flags:
                 module.training = training
+
+
+def to_eval_mode(part: nn.Module) -> None:
+    """Bring a network to eval mode, or say that it refuses."""
+    try:
+        part.eval()
+    except NotImplementedError as error:  # what torch.export made
+        raise ValueError(
+            f"the model cannot be brought to eval mode ({error}); give the module that it was made from, or wrap it in "
+            "one whose train() does nothing"
+        ) from error

@@ -16,6 +16,8 @@ def check_logits(logits: object, images: int) -> None:
     if not isinstance(logits, Tensor) or logits.ndim != 2 or logits.shape[1] < 2:
         got = list(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
         raise ValueError(f"the classifier must give [b, classes] logits of two or more classes, got {got}")
+    if logits.dtype == torch.bool or logits.is_complex():
+        raise ValueError(f"the classifier must give logits that are real numbers, got {logits.dtype}; convert them")
     if len(logits) != images:
         raise ValueError(f"the classifier must answer each image once, got {len(logits)} answers to {images} images")
 

@@ -90,9 +90,12 @@ def _check_precision(precision: Precision) -> None:
 
 
 def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[object]:
-    """Run the networks in bf16 where asked; noise and masking stay in float32 inside the mechanism."""
+    """Run the networks in bf16 where asked, else as they are, whatever the caller's own autocast says.
+
+    Noise and masking stay in float32 inside the mechanism.
+    """
     _check_precision(precision)
-    return nullcontext() if precision == "float32" else torch.autocast(device.type, dtype=torch.bfloat16)
+    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bfloat16")
 
 
 def current(device: torch.device) -> AbstractContextManager[object]:

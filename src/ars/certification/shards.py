@@ -120,6 +120,8 @@ def read_manifest(folder: Path) -> Manifest | None:
                 f"{folder} holds records without {SETTINGS}; put a copy of it there, or certify under another --name"
             ) from None
         return None
+    except NotADirectoryError:
+        raise  # a file is in the way of the folder, and the manifest is not to blame
     except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise unreadable(path, error) from error
 

@@ -27,7 +27,11 @@ def try_out(model: SmoothedClassifier, images: Images) -> None:
     numbers = [*model.parameters(), *model.buffers()]
     some = images[:IMAGES]
     draws = some.repeat_interleave(DRAWS // len(some), dim=0)
-    with evaluating(model), torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+    with (
+        evaluating(model),
+        torch.backends.cudnn.flags(enabled=True, allow_tf32=False),
+        torch.autocast(images.device.type, enabled=False),
+    ):
         dice = _global_randomness(images.device)  # now: other threads may have thrown them while this one waited
         together = _answer(model, draws, range(DRAWS))
         if together.isnan().any():

@@ -17,7 +17,7 @@ def look_at(benchmark: Benchmark) -> Float[Tensor, "b c h w"]:
 def how_they_look(benchmark: Benchmark, some: Float[Tensor, "b c h w"]) -> Look:
     """The number of all test images; of some the brightness, then that of left and of upper halves, the contrast."""
     height, width = some.shape[-2:]
-    parts = (some, some[..., : width // 2], some[..., : height // 2, :])
+    parts = (some, some[..., : max(1, width // 2)], some[..., : max(1, height // 2), :])
     numbers = [*(part.flatten(1).mean(1) for part in parts), some.flatten(1).std(1)]
     return (benchmark.size("test"), *(round(number, 4) for row in numbers for number in row.tolist()))
 

@@ -47,7 +47,10 @@ class MaskedGaussian(Step):
     def release(self, x: Images, past: Sequence[Release], generator: Generators) -> Release:
         """Sample w * X + s z with s = sigma ||w|| / sqrt(d), the norm over all d coordinates."""
         seen = minimum_variance(past) if past else torch.zeros_like(x)
-        weight = self.mask(seen).float()
+        weight = self.mask(seen)
+        if not isinstance(weight, torch.Tensor):
+            raise ValueError(f"the mask must give a tensor of weights, got {type(weight).__name__}")
+        weight = weight.float()
         check_mask(weight, x)
         # the mean over all d coordinates: a weight shared by the channels counts once for each of them
         # in rows, because where other images lie between its weights torch adds them up one by one, and errs by 1e-3

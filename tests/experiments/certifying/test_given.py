@@ -190,6 +190,15 @@ def test_its_records_are_certified_into_a_folder_that_says_what_it_holds(models)
         certify_run(Request(models, settings, given=given), device=CPU)
 
 
+def test_a_key_of_the_data_that_alone_is_another_is_named(models):
+    settings = CertifySettings(examples=3, n_select=10, n_estimate=20, precision="float32")
+    begun = Given("my_models:smoothed", ("--data.kind=digits",))
+    certify_run(Request(models / "out", settings, given=begun), device=CPU)
+    other = Given("my_models:smoothed", ("--data.kind=digits", "--data.seed=3"))
+    with pytest.raises(RecipeError, match=r"out was begun with data\.seed = 0, asked for is 3; give the same"):
+        certify_run(Request(models / "out", settings, given=other), device=CPU)
+
+
 @pytest.mark.parametrize(("name", "sigma"), [("smoothed", None), ("network", 0.5)])
 def test_records_go_on_at_the_noise_that_they_were_begun_with_whoever_gave_it(models, name, sigma):
     settings = CertifySettings(examples=3, n_select=10, n_estimate=20, precision="float32")

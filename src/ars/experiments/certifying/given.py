@@ -7,6 +7,7 @@ from typing import Any
 import torch
 import yaml
 
+from ars.certification.evaluating import to_eval_mode
 from ars.certification.run_folder import CERTIFY, GIVEN_SIGMA, RECIPE
 from ars.certification.shards import read_manifest
 from ars.certification.writing import write_whole
@@ -32,7 +33,8 @@ class Given:
 
     def load(self, device: torch.device) -> tuple[Benchmark, SmoothedClassifier]:
         """The benchmark and the model, in eval mode, which was not asked anything yet."""
-        model = import_model(self.model, self.sigma).to(device).eval()
+        model = import_model(self.model, self.sigma).to(device)
+        to_eval_mode(model)
         return build_benchmark(read_recipe(None, self.data), device), model
 
     def check_fit(self, benchmark: Benchmark, model: SmoothedClassifier, device: torch.device) -> None:
@@ -115,6 +117,13 @@ def _check_same(folder: Path, kept: object, wanted: dict[str, Any]) -> None:
             f"{folder} holds records of {wanted['model']} at sigma = {have.get('sigma')}, asked for is "
             f"{wanted['sigma']:g}; give the same noise, or choose another folder with --out"
         )
+    for key, asked in wanted["data"].items():
+        if {**have, "data": {**have.get("data", {}), key: asked}} == wanted:
+            begun = have.get("data", {}).get(key)
+            raise RecipeError(
+                f"{folder} was begun with data.{key} = {begun}, asked for is {asked}; give the same, or choose another "
+                "folder with --out"
+            )
     raise RecipeError(f"{folder} holds another model or benchmark; choose another folder with --out")
 
 
