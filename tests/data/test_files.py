@@ -1,6 +1,7 @@
 import os
 import pickle
 import shutil
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,52 @@ def test_a_damaged_archive_is_called_that(folder, tmp_path, damage):
     archive.write_bytes(damage(archive.read_bytes()))
     with pytest.raises(DataError, match=r"half\.zip is a damaged or incomplete zip archive; get it again"):
         Files(archive)
+
+
+def rewritten(archive, *, offset, value):
+    """The archive with a byte of the first file's header or content changed, in its central copy too."""
+    content = bytearray(archive.read_bytes())
+    for start, at in ((content.index(b"PK\x03\x04"), offset), (content.index(b"PK\x01\x02"), offset + 2)):
+        content[start + at] = value
+    archive.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("offset", "value", "told"),
+    [
+        (6, 1, r"cannot be unpacked \(.*password required.*\); unpack the archive, and name the folder"),
+        (8, 97, r"cannot be unpacked \(.*not supported.*\); unpack the archive, and name the folder"),
+    ],
+    ids=["encrypted", "compressed otherwise"],
+)
+def test_an_archive_that_python_cannot_unpack_is_told_so(tmp_path, offset, value, told):
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        archive.writestr("a.png", b"abc")
+    rewritten(tmp_path / "x.zip", offset=offset, value=value)
+    with pytest.raises(DataError, match=rf"a\.png in .*x\.zip {told}"):
+        Files(tmp_path / "x.zip").read("a.png")
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_damaged_file_of_an_archive_is_named(tmp_path, method):
+    with zipfile.ZipFile(tmp_path / "x.zip", "w", method) as archive:
+        archive.writestr("a.png", bytes(range(256)) * 20)
+    content = bytearray((tmp_path / "x.zip").read_bytes())
+    for place in range(30 + len("a.png"), content.index(b"PK\x01\x02")):
+        content[place] ^= 0xFF
+    (tmp_path / "x.zip").write_bytes(content)
+    with pytest.raises(DataError, match=r"a\.png in .*x\.zip is damaged \(.*\); get the archive again"):
+        Files(tmp_path / "x.zip").read("a.png")
+
+
+def test_pipes_are_no_files_and_links_to_nothing_are_told_when_read(tmp_path):
+    (tmp_path / "a.png").touch()
+    os.mkfifo(tmp_path / "pipe.png")
+    (tmp_path / "to-pipe.png").symlink_to("pipe.png")
+    (tmp_path / "nothing.png").symlink_to("none")
+    assert Files(tmp_path).images() == ["a.png", "nothing.png"]
+    with pytest.raises(DataError, match=r"holds no nothing\.png"):
+        Files(tmp_path).read("nothing.png")
 
 
 def test_what_is_not_there_is_named(files, tmp_path):

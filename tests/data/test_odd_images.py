@@ -1,4 +1,5 @@
 import io
+import os
 
 import numpy as np
 import pytest
@@ -103,3 +104,20 @@ def test_what_cannot_be_read_is_named_with_the_reason(data, reason):
 def test_a_folder_is_no_image(tmp_path):
     with pytest.raises(DataError, match="is a folder; name the image files in it"):
         read_image(tmp_path)
+
+
+def test_a_pipe_is_told_to_be_one(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(DataError, match="is a pipe, which can be read but once; save the image to a file"):
+        read_image(tmp_path / "pipe")
+
+
+def test_what_a_decoder_gives_up_on_is_told(monkeypatch):
+    def fails(self):
+        raise RuntimeError("Failed to decode frame 0")
+
+    picture = io.BytesIO()
+    Image.new("L", (4, 4)).save(picture, "png")
+    monkeypatch.setattr("PIL.PngImagePlugin.PngImageFile.load", fails)
+    with pytest.raises(DataError, match="photo cannot be read as an image: Failed to decode frame 0; mend"):
+        decode(picture.getvalue(), "photo")

@@ -45,6 +45,7 @@ def test_keys_of_other_kinds_are_refused_by_name(kind):
         ({"kind": "folder", "root": ""}, "data.root is empty; name a folder or a zip archive"),
         ({"kind": "cifar_backgrounds", "backgrounds": ""}, "data.backgrounds is empty; name a folder or a zip archive"),
         ({"kind": "imagenet", "size": 0}, "data.size must be at least 1, got 0"),
+        ({"kind": "imagenet", "size": 32769}, "data.size must be at most 32768, got 32769"),
         ({"kind": "celeba", "workers": -1}, "data.workers must be at least 0, got -1"),
         ({"seed": -1}, "data.seed must be at least 0, got -1"),
     ],

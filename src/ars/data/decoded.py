@@ -141,4 +141,5 @@ class DecodedImages(Benchmark):
 def cores() -> int:
     """The cores that this process may use: its share, where torchrun started several on this machine."""
     every = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, every // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+    sharing = os.environ.get("LOCAL_WORLD_SIZE", "1")
+    return max(1, every // int(sharing)) if sharing.isdecimal() and int(sharing) else every

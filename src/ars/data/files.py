@@ -1,6 +1,7 @@
 """The files of a folder or of a zip archive, read the same way."""
 
 import hashlib
+import lzma
 import os
 import zipfile
 import zlib
@@ -72,13 +73,9 @@ class Files:
     def read(self, name: str) -> bytes:
         """The bytes of a file."""
         try:
-            if self.path.is_dir():
-                return (self.path / name).read_bytes()
-            return self._zip().read(self._prefix + name)
+            return (self.path / name).read_bytes() if self.path.is_dir() else self._unpacked(name)
         except (FileNotFoundError, KeyError):
             raise DataError(f"{self.path} holds no {name}") from None
-        except zipfile.BadZipFile as error:
-            raise DataError(f"{name} in {self.path} is damaged ({error}); get the archive again") from error
 
     def digest(self, names: Iterable[str]) -> str:
         """A digest of names, lengths and CRC-32s: the same for a folder and for the archive of it.
@@ -100,6 +97,16 @@ class Files:
             f"{name} {size} {self._crc(name) if read else ''}\n" for name, size in zip(names, lengths, strict=True)
         )
         return _digest(lines)
+
+    def _unpacked(self, name: str) -> bytes:
+        archive = self._zip()
+        try:
+            return archive.read(self._prefix + name)
+        except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError) as error:
+            raise DataError(f"{name} in {self.path} is damaged ({error}); get the archive again") from error
+        except RuntimeError as error:  # a password, or a compression of another kind
+            asked = "unpack the archive, and name the folder"
+            raise DataError(f"{name} in {self.path} cannot be unpacked ({error}); {asked}") from error
 
     def _length(self, name: str) -> int:
         in_folder = self.path.is_dir()
@@ -142,5 +149,5 @@ def _walk(folder: Path, prefix: str) -> Iterable[str]:
         name = f"{prefix}/{entry.name}" if prefix else entry.name
         if entry.is_dir():
             yield from _walk(Path(entry.path), name)
-        else:
+        elif entry.is_file() or not Path(entry.path).exists():  # no pipe; a link to nothing is told when it is read
             yield name

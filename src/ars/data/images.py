@@ -15,7 +15,7 @@ from ars.data.errors import DataError
 from ars.data.pasting import to_unit
 
 ORIENTATION = 0x0112  # the EXIF tag
-UNREADABLE = (OSError, SyntaxError, ValueError, Image.DecompressionBombError)
+UNREADABLE = (OSError, SyntaxError, ValueError, RuntimeError, Image.DecompressionBombError)
 
 
 def read_image(path: Path) -> Float[Tensor, "3 h w"]:
@@ -25,6 +25,8 @@ def read_image(path: Path) -> Float[Tensor, "3 h w"]:
 
 def read_file(path: Path) -> bytes:
     """The bytes of an image file."""
+    if path.is_fifo():
+        raise DataError(f"{path} is a pipe, which can be read but once; save the image to a file and name that")
     try:
         return path.read_bytes()
     except FileNotFoundError:

@@ -8,6 +8,7 @@ Kind = Literal["digits", "cifar_backgrounds", "celeba", "imagenet", "folder"]
 
 PLACES = ("root", "backgrounds")
 """The keys that say where data lies."""
+MOST_SIZE = 1 << 15  # of an image's side
 
 # The keys that each kind has besides kind and seed, with their defaults.
 KEYS: dict[Kind, dict[str, Any]] = {
@@ -77,7 +78,8 @@ class Data:
             value = getattr(self, name)
             if value is not None and value < least:
                 raise ValueError(f"data.{name} must be at least {least}, got {value}")
-
+            if name == "size" and value is not None and value > MOST_SIZE:
+                raise ValueError(f"data.size must be at most {MOST_SIZE}, got {value}")
         if self.kind == "cifar_backgrounds" and self.padding and self.options["size"] > 32:
             raise ValueError(
                 "data.padding crops plain CIFAR-10 (size 32); on backgrounds images have random places already, "
