@@ -1,3 +1,4 @@
+import os
 import re
 from pathlib import Path
 
@@ -101,6 +102,15 @@ def test_dotted_overrides_change_single_values():
         ("data: {kind: imagenet, size: big}", "data.size must be a whole number or null, got big$"),
         ("certify: {tolerance: some}", "certify.tolerance must be a number or null, got some$"),
         ("start: {size: 0}", "start needs size and epochs of at least 1, got 0 and 16"),
+        ("train: {epochs: }", "train.epochs is empty; give it a value or leave it out$"),
+        ("train: {mask: {lr: }}", "train.mask.lr is empty; give it a value or leave it out$"),
+        ("start: {through: }", "start.through is empty; give it a value or leave it out$"),
+        ("data: {kind: }", "data.kind is empty; give it a value or leave it out$"),
+        ("trian: {}", "there is no key trian; did you mean train[?] 'ars train --keys' lists what there is$"),
+        ("train: {epoch: {}}", "there is no key train.epoch; did you mean train.epochs[?]"),
+        ("start: {sizes: {}}", "there is no key start.sizes; did you mean start.size[?]"),
+        ("1: 2", "1 is no key, which is a word$"),
+        ("a: &a [*a]", "holds a value that contains itself; mend it$"),
     ],
 )
 def test_what_does_not_make_sense_is_refused_by_name(tmp_path, content, sentence):
@@ -151,6 +161,15 @@ def test_the_certified_norm_decides_the_weights_where_there_is_an_attack():
 def test_a_missing_recipe_is_refused(tmp_path):
     with pytest.raises(RecipeError, match="there is no recipe at"):
         read_recipe(tmp_path / "none.yaml")
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(RecipeError, match="pipe is no file; save the recipe to one"):
+        read_recipe(tmp_path / "pipe")
+
+
+def test_what_may_be_null_may_be_empty(tmp_path):
+    path = tmp_path / "recipe.yaml"
+    path.write_text("beta:\nstart:\ndata: {size: , root: }\ncertify: {tolerance: }\n")
+    assert read_recipe(path) == Recipe()
 
 
 def test_the_identity_is_that_of_the_weights():

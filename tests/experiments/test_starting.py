@@ -414,3 +414,10 @@ def test_a_start_whose_images_cannot_be_had_leaves_no_folder(recipe, tmp_path, p
     with pytest.raises((DataError, ValueError), match="12"):
         train_run(dataclasses.replace(recipe, data=data), tmp_path / "run", device=CPU)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"train_seconds": "long"}'])
+def test_a_damaged_timing_is_named_with_what_to_do(tmp_path, content):
+    (tmp_path / "timing.json").write_text(content)
+    with pytest.raises(ValueError, match=r"timing\.json is damaged; remove it"):
+        train_seconds(tmp_path)

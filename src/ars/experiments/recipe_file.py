@@ -11,6 +11,7 @@ import yaml
 
 from ars.certification.run_folder import RECIPE
 from ars.data.settings import KEYS
+from ars.experiments.given_keys import misfits
 from ars.experiments.plain_words import in_one_sentence, meant
 from ars.experiments.recipe import Recipe, RecipeError
 from ars.experiments.repeated_keys import repeated_key
@@ -26,7 +27,8 @@ def source_sigma(recipe: Recipe) -> float | None:
 def read_recipe(path: Path | None = None, overrides: Sequence[str] = ()) -> Recipe:
     """Read a YAML recipe; dotted overrides (--train.epochs 30) change single values, unknown keys are refused."""
     if path is not None and not path.is_file():
-        raise RecipeError(f"there is no recipe at {path}")
+        pipe = path.exists() and not path.is_dir()
+        raise RecipeError(f"{path} is no file; save the recipe to one" if pipe else f"there is no recipe at {path}")
     if path is not None:
         _check_mapping(path)
     arguments = [*([f"--recipe={path}"] if path else []), *overrides]
@@ -36,6 +38,8 @@ def read_recipe(path: Path | None = None, overrides: Sequence[str] = ()) -> Reci
     try:
         values = parser.instantiate(parser.parse_args(arguments))
         return Recipe(**{key.name: values[key.name] for key in fields(Recipe)})
+    except RecursionError as error:
+        raise RecipeError(f"{path} holds a value that contains itself; mend it") from error
     except (ArgumentError, ValueError, TypeError) as error:
         raise RecipeError(_blamed(in_one_sentence(error), path, overrides)) from error
 
@@ -71,6 +75,8 @@ def _check_mapping(path: Path) -> None:
     for name, value in _no_parts(content, Recipe()):
         advice = "give some ('ars train --keys' lists them) or leave it out"
         raise RecipeError(f"{path}: {name} has keys of its own, got {value}; {advice}")
+    for misfit in misfits(content, Recipe):
+        raise RecipeError(_blamed(misfit, path, ()))
 
 
 def _no_parts(content: dict[str, Any], part: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:

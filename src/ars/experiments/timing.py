@@ -15,4 +15,9 @@ def write_train_seconds(folder: Path, seconds: float) -> None:
 def train_seconds(folder: Path) -> float | None:
     """What the training of a run took; None where it was made before that was recorded."""
     path = folder / TIMING
-    return float(json.loads(path.read_text(encoding="utf-8"))["train_seconds"]) if path.exists() else None
+    if not path.exists():
+        return None
+    try:
+        return float(json.loads(path.read_text(encoding="utf-8"))["train_seconds"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} is damaged; remove it, and what the training took is not known") from error

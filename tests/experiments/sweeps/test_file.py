@@ -65,6 +65,9 @@ groups:
     assert (seeded.recipe.seed, seeded.vote, seeded.keep_weights, seeded.weights) == (2, 0, True, "bf16")
 
 
+ONE = "recipe: base.yaml\ngroups: [{methods: [cohen], sigma: [1]}]"
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -110,6 +113,17 @@ groups:
             "rough.k must be a whole number or null, got many; docs",
         ),
         ("- 1", "Unexpected config"),
+        (f"{ONE}\nrough:", "rough is empty; give it a value or leave it out; docs/sweep.md"),
+        (f"{ONE}\nweights:", "weights is empty; give it a value"),
+        (f"{ONE}\nrough: [{{methods: [cohen], epoch: .inf}}]", "rough epoch is in seconds and at least 0, got inf"),
+        (f"{ONE}\nrough: [{{methods: [cohen], epoch: .nan}}]", "rough epoch is in seconds and at least 0, got nan"),
+        ("recipe: base.yaml\ngroups: [null]", "groups[0] is empty; give it a value"),
+        ("recipe: base.yaml\ngroups: [{methods: [cohen], sigma: [1], k: }]", "groups[0].k is empty; give it a value"),
+        ("recipe: base.yaml\ngroups: [{methods: [cohen], sigma: [1], overide: {}}]", "no key groups[0].overide; docs"),
+        ("recipe: base.yaml\ngroups: [{methods: [cohen], sigma: [1], override: {1: 2}}]", "override.1 is no key"),
+        (f"{ONE}\nrough: &a [*a]", "rough[0] has keys of its own, got [[...]]"),
+        (f"{ONE}\nother: &a [*a]", "contains itself; mend it"),
+        ("recipe: base.yaml\ngroups: [3]", "groups[0] has keys of its own, got 3; docs"),
     ],
 )
 def test_a_bad_sweep_file_gets_one_sentence(written, text, words):

@@ -1,6 +1,7 @@
 """Sweep files: many cells from one recipe, as products of methods, sizes, noise levels and seeds; loads no torch."""
 
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -9,7 +10,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+import yaml
+
 from ars.certification.limits import MOST_DRAWS
+from ars.experiments.given_keys import misfits
 from ars.experiments.plain_words import in_one_sentence
 from ars.experiments.recipe import Method, Recipe, cell_name
 from ars.experiments.recipe_file import read_recipe, recipe_keys
@@ -48,7 +52,7 @@ class Rough:
 
     def __post_init__(self) -> None:
         for name in ("epoch", "image", "vote"):
-            if (getattr(self, name) or 0.0) < 0:
+            if not 0 <= (getattr(self, name) or 0.0) < math.inf:
                 raise ValueError(f"rough {name} is in seconds and at least 0, got {getattr(self, name)}")
 
 
@@ -148,7 +152,8 @@ class Sweep:
 def read_sweep(path: Path) -> Sweep:
     """Read a sweep file and the recipe of every cell; unknown keys and cells that are not distinct are refused."""
     if not path.is_file():
-        raise SweepError(f"there is no sweep file at {path}")
+        pipe = path.exists() and not path.is_dir()
+        raise SweepError(f"{path} is no file; save the sweep to one" if pipe else f"there is no sweep file at {path}")
     content = _parse(path)
     base = path.parent / content.recipe
     if not base.is_file():
@@ -167,11 +172,16 @@ def _parse(path: Path) -> SweepFile:
     parser.add_argument("--sweep", action="config")
     parser.add_class_arguments(SweepFile)
     try:
-        if twice := repeated_key(path.read_text(encoding="utf-8")):
+        text = path.read_text(encoding="utf-8")
+        if twice := repeated_key(text):
             raise ValueError(twice)
+        if isinstance(given := yaml.safe_load(text), dict) and (misfit := next(misfits(given, SweepFile), None)):
+            raise ValueError(misfit)
         values = parser.instantiate(parser.parse_args([f"--sweep={path}"]))
         return SweepFile(**{key.name: values[key.name] for key in fields(SweepFile)})
-    except (ArgumentError, ValueError, TypeError) as error:
+    except RecursionError as error:
+        raise SweepError(f"{path} holds a value that contains itself; mend it") from error
+    except (ArgumentError, ValueError, TypeError, yaml.YAMLError) as error:
         raise SweepError(f"{path}: {in_one_sentence(error)}; docs/sweep.md says what a sweep file holds") from error
 
 
