@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from ars.certification.shards import read_manifest
 from ars.cli import main
 from ars.cli.errors import ADVICE, told
 from ars.data.errors import DataError
@@ -55,3 +56,58 @@ def test_a_file_in_the_way_is_named(tmp_path, monkeypatch, capsys, arguments):
     [line] = capsys.readouterr().err.splitlines()
     assert "taken" in line
     assert line.endswith("a file is in the way: move it, or name another place")
+
+
+def test_a_file_in_the_place_of_a_folder_is_not_laid_to_the_manifest(tmp_path):
+    (tmp_path / "taken").touch()
+    with pytest.raises(NotADirectoryError):
+        read_manifest(tmp_path / "taken" / "x")
+
+
+def run(command, **streams):
+    return subprocess.run(
+        ["sh", "-c", f"{sys.executable} -c 'from ars.cli import main; raise SystemExit(main())' {command}"],
+        capture_output=True, check=False, **streams,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("closed", ["2>&-", "2>/dev/full"])
+def test_bad_input_is_told_by_the_exit_code_where_nothing_can_be_said(closed):
+    assert run(f"certify nowhere {closed}").returncode == 2
+
+
+def test_a_training_goes_on_without_an_error_stream(tmp_path):
+    tiny = "--data.passes=1 --classifier.width=4 --mask.width=2 --train.epochs=1 --device=cpu"
+    assert run(f"train --out {tmp_path / 'run'} {tiny} 2>&-").returncode == 0
+    assert (tmp_path / "run" / "model.safetensors").is_file()
+
+
+def test_letters_that_the_output_cannot_show_are_replaced():
+    done = run("radius --help", env={**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"})
+    assert done.returncode == 0
+    say = "import sys; from ars.cli.streams import usable_streams as it; it(); print(chr(963))"
+    done = subprocess.run(
+        [sys.executable, "-c", say], env={**os.environ, "PYTHONIOENCODING": "ascii"}, capture_output=True, check=True
+    )
+    assert done.stdout == b"?\n"
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 4 bytes")]
+)
+def test_too_little_memory_is_told(monkeypatch, capsys, error):
+    def fails(options):
+        raise error
+
+    monkeypatch.setattr("ars.cli.radius.run", fails)
+    assert main(["radius", "--sigma=0.5", "--dim=3072", "--p-plus=0.6"]) == 2
+    assert capsys.readouterr().err.startswith("ars: there is not enough memory for this; ask for less")
+
+
+def test_other_errors_of_torch_are_not_hidden(monkeypatch):
+    def fails(options):
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr("ars.cli.radius.run", fails)
+    with pytest.raises(RuntimeError, match="a bug"):
+        main(["radius", "--sigma=0.5", "--dim=3072", "--p-plus=0.6"])

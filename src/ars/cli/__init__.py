@@ -5,7 +5,8 @@ import shlex
 import sys
 from collections.abc import Sequence
 
-from ars.cli.errors import plain_warnings, told
+from ars.cli.errors import is_short_of_memory, plain_warnings, told
+from ars.cli.streams import say, usable_streams
 
 try:
     from ars import __version__
@@ -13,10 +14,10 @@ try:
     from ars.cli.parsing import Parser
     from ars.experiments.world import WorldError, read_world
 except KeyboardInterrupt:  # before main could say so
-    print("\nars: interrupted before anything was begun", file=sys.stderr)
+    say("\nars: interrupted before anything was begun")
     sys.exit(130)
 except ModuleNotFoundError as error:
-    print(f"ars: {told(error)}", file=sys.stderr)
+    say(f"ars: {told(error)}")
     sys.exit(2)
 
 COMMANDS = (demo, train, certify, vote, predict, report, sweep, pack, results, radius, data)
@@ -24,21 +25,17 @@ COMMANDS = (demo, train, certify, vote, predict, report, sweep, pack, results, r
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; 0 on success, 2 with one sentence on bad input, 130 when interrupted."""
+    usable_streams()
     given = sys.argv[1:] if arguments is None else list(arguments)
     options, unknown = make_parser().parse_known_args(given)
     if unknown:
         names = [it for it in unknown if it.startswith("-")]  # without the values of options
         if not names:
-            print(
-                f"{_who()}: {unknown[0]} is one argument too many; '{options.usage}' says what it takes",
-                file=sys.stderr,
-            )
+            say(f"{_who()}: {unknown[0]} is one argument too many; '{options.usage}' says what it takes")
             return 2
         meant = [it for name in names if (it := options.nearest(name.partition("=")[0]))]
         guess = f"did you mean {' and '.join(meant)}? " if meant else ""
-        print(
-            f"{_who()}: there is no {' or '.join(names)}; {guess}'{options.known}' lists what there is", file=sys.stderr
-        )
+        say(f"{_who()}: there is no {' or '.join(names)}; {guess}'{options.known}' lists what there is")
         return 2
     try:
         with plain_warnings():
@@ -46,12 +43,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         command = shlex.join(["ars", *given])
         then = "run the same command again to go on from here" if options.goes_on else "nothing is kept, so run it anew"
-        print(f"\n{_who()}: interrupted; {then}: {command}", file=sys.stderr)
+        say(f"\n{_who()}: interrupted; {then}: {command}")
         return 130
     except BrokenPipeError:
         return 1
-    except (ValueError, ArithmeticError, OSError, ModuleNotFoundError) as error:
-        print(f"{_who()}: {told(error)}", file=sys.stderr)
+    except (ValueError, ArithmeticError, OSError, ModuleNotFoundError, MemoryError) as error:
+        say(f"{_who()}: {told(error)}")
+        return 2
+    except RuntimeError as error:
+        if not is_short_of_memory(error):
+            raise
+        say(f"{_who()}: {told(MemoryError())}")
         return 2
 
 

@@ -23,6 +23,8 @@ ADVICE = {
     errno.ENOTDIR: IN_THE_WAY,
     errno.EISDIR: "it is a folder; name a file",
     errno.ENOENT: "check the path",
+    errno.ELOOP: "a link leads back to itself: remove it, or name another place",
+    errno.ENAMETOOLONG: "choose a shorter name",
 }
 
 
@@ -52,6 +54,8 @@ def told(error: Exception) -> str:
     if isinstance(error, ModuleNotFoundError) and error.name:
         package = error.name.partition(".")[0]
         return f"the package {package} is missing; install ars again with all that it needs: pip install ."
+    if isinstance(error, MemoryError):
+        return "there is not enough memory for this; ask for less, such as smaller images or a narrower network"
     cause = error.__cause__
     if isinstance(error, WriteError) and isinstance(cause, OSError) and ADVICE.get(cause.errno or 0) == IN_THE_WAY:
         return told(cause)  # neither room nor rights would help
@@ -63,3 +67,8 @@ def told(error: Exception) -> str:
     where = f"{place}: " if place is not None else ""
     advice = f"; {ADVICE[error.errno]}" if error.errno in ADVICE else ""
     return f"{where}{error.strerror}{advice}"
+
+
+def is_short_of_memory(error: RuntimeError) -> bool:
+    """Whether torch found no memory, on a GPU or, which it has no name for, elsewhere."""
+    return type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error)

@@ -37,8 +37,8 @@ def write_report(runs: Sequence[Path], out: Path, *, name: str = MAIN, partial: 
     pipelines = {run.name: _make_pipeline(run) for run in loaded if run.stages is not None}
     curves = draw_curves(table.sections)
     contents: dict[str, bytes] = {
-        "index.html": make_page(table, pipelines).encode(),
-        "table.md": to_markdown(table).encode(),
+        "index.html": make_page(table, pipelines).encode(errors="replace"),
+        "table.md": to_markdown(table).encode(errors="replace"),
         "table.json": to_json(table).encode(),
         "curves.svg": curves.svg,
         "curves.png": curves.png,

@@ -53,8 +53,8 @@ def _composable(part: TradeOff) -> Profiled | Numeric:
         raise TypeError(f"composition needs the privacy profile delta(eps) of every part, {kind.__name__} has none")
     if isinstance(part, Profiled) and _defined(kind, "delta") > _defined(kind, "__call__"):
         raise TypeError(
-            f"{kind.__name__} has a trade-off function of its own but inherits the privacy profile delta(eps), which is "
-            "what composes; give it its own"
+            f"{kind.__name__} has a trade-off function of its own but inherits the privacy profile delta(eps), by "
+            "which parts are composed; give it its own"
         )
     return part
 
