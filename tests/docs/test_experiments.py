@@ -1,9 +1,14 @@
 """EXPERIMENTS.md says what the generated tables say."""
 
+import gzip
+import json
 import re
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
+
+from ars.theory.rounding import truncate
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "EXPERIMENTS.md").read_text(encoding="utf-8")
@@ -78,3 +83,20 @@ def test_its_estimates_are_those_of_the_plans():
 @pytest.mark.parametrize("link", sorted(set(re.findall(r"\]\(([^)#]+)\)", TEXT))))
 def test_its_links_lead_somewhere(link):
     assert (ROOT / link).exists()
+
+
+def largest(cell):
+    """The largest certified radius of a packed cell, in 1/255, cut."""
+    [packed] = (ROOT / "results" / cell / "certify").glob("*/*.jsonl.gz")
+    with gzip.open(packed, "rt", encoding="utf-8") as lines:
+        return truncate(255 * max(Fraction(json.loads(line)["radius"]) for line in lines), 2)
+
+
+def test_the_largest_radii_of_the_rivals_are_those_of_the_records():
+    [rows] = [rows for rows in tables(TEXT) if any("largest radius" in name for name in rows[0])]
+    methods = {"UniCR": "unicr", "Súkeník et al.": "sukenik"}
+    assert len(rows) == 4
+    for row in rows:
+        cell = f"k{row['k']}-s{float(row['σ']):g}-seed0"
+        ours, cohens = largest(f"rivals/{methods[row['method']]}-{cell}"), largest(f"headline/cohen-{cell}")
+        assert row["largest radius (/255), that of Cohen et al."] == f"{ours}, {cohens}"

@@ -13,7 +13,7 @@ from ars.report.curves import LINES
 from ars.report.figures import MUTED, Picture, style
 from ars.report.groups import method_name, method_rank
 from ars.report.measures import Spread
-from ars.report.published import published_standard_accuracy, recipe_method
+from ars.report.published import Published, published_rows, recipe_method
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,11 +27,14 @@ LINE = 68
 
 @dataclass(frozen=True)
 class Trend:
-    """A method's accuracy at every k that was run, its spread over seeds, and the paper's mean there in percent."""
+    """A method's accuracy at every k that was run, its spread over seeds, and the paper's means there in percent.
+
+    Where the paper's tables differ there are two.
+    """
 
     method: str
     ours: dict[int, Spread]
-    paper: dict[int, float]
+    paper: tuple[tuple[int, float], ...] = ()
 
     @property
     def label(self) -> str:
@@ -51,13 +54,8 @@ def make_trends(entries: Sequence[Entry]) -> list[Trend]:
     for method in sorted({entry.first.method for entry in entries}, key=method_rank):
         mine = [(entry.first.k, entry.certified("cohen", 0.0)) for entry in entries if entry.first.method == method]
         ours = {k: spread for k, spread in mine if spread.values}
-        paper = {
-            k: row.accuracy
-            for k in sorted(ours)
-            for row in published_standard_accuracy(kind, k=k, sigma=sigma)
-            if recipe_method(row.method) == method
-        }
-        trends.append(Trend(method, ours, paper))
+        paper = {(row.k, row.accuracy) for row in published_rows(kind) if _beside(row, method, sigma) and row.k in ours}
+        trends.append(Trend(method, ours, tuple(sorted(paper))))
     return trends
 
 
@@ -66,9 +64,14 @@ def vote_trends(entries: Sequence[Entry]) -> list[Trend]:
     methods = sorted({entry.first.method for entry in entries if entry.votes.values}, key=method_rank)
     voted = [entry for entry in entries if entry.votes.values]
     return [
-        Trend(method, {entry.first.k: entry.votes for entry in voted if entry.first.method == method}, paper={})
+        Trend(method, {entry.first.k: entry.votes for entry in voted if entry.first.method == method})
         for method in methods
     ]
+
+
+def _beside(row: Published, method: str, sigma: float) -> bool:
+    """Whether a published accuracy is that of certified models of the method at this noise."""
+    return row.table in ("main", "appendix") and (recipe_method(row.method), row.sigma) == (method, sigma)
 
 
 def draw_by_size(entries: Sequence[Entry]) -> Picture:
@@ -113,7 +116,7 @@ def _draw_trend(panel: "Axes", trend: Trend, aside: float) -> None:
     panel.errorbar([k + aside for k in sizes], means, yerr=bars, capsize=3, label=trend.label, **look)
     hollow: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 6.5, "markerfacecolor": "white"}
     edge: dict[str, Any] = {"markeredgecolor": colour, "markeredgewidth": 1.3, "zorder": 1}
-    panel.plot([k + aside for k in trend.paper], list(trend.paper.values()), **hollow, **edge)
+    panel.plot([k + aside for k, _ in trend.paper], [accuracy for _, accuracy in trend.paper], **hollow, **edge)
 
 
 def _unlike(entries: Sequence[Entry], letters: int) -> list[str]:
@@ -127,5 +130,5 @@ def _unlike(entries: Sequence[Entry], letters: int) -> list[str]:
 
 
 def _about(first: Cell, trends: Sequence[Trend]) -> str:
-    beside = "; hollow: the paper, on other backgrounds" if any(trend.paper for trend in trends) else ""
+    beside = "; hollow: the paper (k > 32: on other backgrounds)" if any(trend.paper for trend in trends) else ""
     return f"recipe {first.recipe_name}{beside}"

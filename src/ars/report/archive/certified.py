@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from ars.certification.bounds import Bound
 from ars.report.archive.comparable import marked
 from ars.report.archive.entries import Entry
-from ars.report.archive.notes import RADII, how_much, notes, suffix_of, title_of
+from ars.report.archive.notes import RADII, SECONDS, how_much, notes, suffix_of, title_of
 from ars.report.archive.settings import WHERE, images_text, where
 from ars.report.archive.sheet import Column, Line, Printed, Sheet, Value, difference, percent, radius_255, scaled
 from ars.report.measures import Spread
@@ -73,7 +73,7 @@ def all_measures(entries: Sequence[Entry], bound: Bound) -> Sheet:
     )
     lines = tuple(Line(_measures(entry, bound), entry) for entry in entries)
     title = f"Every measure{title_of(bound)}"
-    return marked(Sheet(f"measures{suffix_of(bound)}", title, columns, lines, notes(entries, bound, RADII)))
+    return marked(Sheet(f"measures{suffix_of(bound)}", title, columns, lines, notes(entries, bound, RADII, SECONDS)))
 
 
 def _measures(entry: Entry, bound: Bound) -> tuple[Value, ...]:

@@ -57,7 +57,7 @@ def curve_chart(block: Block) -> Chart:
 
 def trend_chart(trends: Sequence[Trend]) -> Chart:
     """Accuracy against the side of the image, on an axis that holds what is shown and little else."""
-    sizes = sorted({k for trend in trends for k in (*trend.ours, *trend.paper)})
+    sizes = sorted({k for trend in trends for k in trend.ours})
     axis = _around([end for trend in trends for end in _ends(trend)])
     span = max(sizes[-1] - sizes[0], 1)
     at = {k: round(LEFT + 16 + (RIGHT - LEFT - 32) * (k - sizes[0]) / span) for k in sizes}
@@ -70,7 +70,7 @@ def trend_chart(trends: Sequence[Trend]) -> Chart:
             y, low, high = _heights(np.array([mean, mean - std, mean + std]), axis).tolist()
             points.append((at[k] + aside, y, low, high))
         line = "M" + "L".join(f"{x} {y}" for x, y, *_ in points) if points else ""
-        paper = [(at[k] + aside, int(_heights(np.array([value / 100]), axis)[0])) for k, value in trend.paper.items()]
+        paper = [(at[k] + aside, int(_heights(np.array([value / 100]), axis)[0])) for k, value in trend.paper]
         series.append(Series(trend.method, trend.label, line, points=tuple(points), hollow=tuple(paper)))
     ticks = tuple((x, str(k)) for k, x in at.items())
     return Chart(tuple(series), ticks, _percent_ticks(axis), "side of the image, k (pixels)")
@@ -79,7 +79,7 @@ def trend_chart(trends: Sequence[Trend]) -> Chart:
 def _ends(trend: Trend) -> list[float]:
     """Everything that a trend shows, in percent."""
     bars = ((100 * spread.mean, 100 * (spread.std or 0.0)) for spread in trend.ours.values())
-    return [*(mean + side * std for mean, std in bars for side in (-1, 1)), *trend.paper.values()]
+    return [*(mean + side * std for mean, std in bars for side in (-1, 1)), *(accuracy for _, accuracy in trend.paper)]
 
 
 def _around(values: Sequence[float]) -> tuple[int, int]:

@@ -28,6 +28,7 @@ FRACTIONS = (
     "points."
 )
 RADII = "Radii are in 1/255 of the pixel range and cut, never rounded up."
+SECONDS = "Seconds an image are as timed, start-up before the first images included."
 PARTIAL = "* So far: images of these runs are still to be certified."
 
 
