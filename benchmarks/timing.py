@@ -11,12 +11,12 @@ from torch import Tensor, nn
 ROWS: list[dict[str, object]] = []
 
 
-def seconds(call: Callable[[], object], least: float = 0.05) -> float:
+def seconds(call: Callable[[], object]) -> float:
     """The median of repeated runs, by device events."""
     call()
     torch.cuda.synchronize()
     times: list[float] = []
-    while len(times) < 5 or (sum(times) < least and len(times) < 50):
+    while len(times) < 5 or (sum(times) < 0.05 and len(times) < 50):
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
         start.record()
         call()

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any, Literal, cast, get_args, get_origin
 
+from ars.data.settings import KEYS
 from ars.experiments.recipe import Recipe
 
 WIDTH = 110
@@ -19,7 +20,7 @@ def list_keys() -> str:
         "Every key of a recipe, as on the command line; train.epochs stands in a YAML recipe as train: {epochs: 7}."
     ]
     for name, kind, default, meaning in _walk(Recipe()):
-        about = f"{meaning} Default: {_shown(default)}."
+        about = f"{meaning} Default: {_of_kinds(name) or _shown(default)}."
         lines += [f"  --{name} {kind}", textwrap.fill(about, WIDTH, initial_indent=6 * " ", subsequent_indent=6 * " ")]
     return "\n".join(lines)
 
@@ -64,6 +65,17 @@ def _values(kind: Any) -> Iterator[str]:
         yield "{" + ", ".join(field.name for field in fields(kind)) + "}"
     else:
         yield "null" if kind is type(None) else kind.__name__
+
+
+def _of_kinds(name: str) -> str:
+    """The defaults of a key of the data, where the kinds of data have their own.
+
+    >>> _of_kinds("data.size"), _of_kinds("data.root")
+    ('32 (cifar_backgrounds), 224 (imagenet), 64 (folder)', '')
+    """
+    part, _, key = name.partition(".")
+    own = {kind: keys[key] for kind, keys in KEYS.items() if part == "data" and keys.get(key) is not None}
+    return ", ".join(f"{_shown(value)} ({kind})" for kind, value in own.items())
 
 
 def _shown(value: Any) -> str:

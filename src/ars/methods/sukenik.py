@@ -14,6 +14,7 @@ CALIBRATION_IMAGES = 500
 def sukenik(classifier: nn.Module, references: Float[Tensor, "n c h w"], *, sigma: float) -> InputDependentClassifier:
     """sigma(x) = sigma exp(rate (D(x) - m)), D the mean distance to the 20 nearest references, m their own mean of D.
 
+    References are training images, as they are or as they are trained on. m is taken over about 500 of them.
     Trained with constant noise of the mean sigma(x); at each test image the votes are drawn, and the radius is stated,
     at that image's own sigma(x).
     """

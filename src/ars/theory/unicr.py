@@ -7,7 +7,8 @@ With H(p) = integral of du/Psi(u) from 1/2 to p, the label holds while H(p+) - r
 
 **Composition.** Every coordinate is an f-DP mechanism, composed d times by numbers; the radius solves Prop. 2.1.
 
-The first is never above the second in exact arithmetic (equal for d = 1 or beta = 2). The smaller is reported.
+The first is never above the second in exact arithmetic (equal for d = 1 or beta = 2). The first is reported, lowered by
+what the second is below it at the knots around, should numerical errors make it so.
 """
 
 import bisect
