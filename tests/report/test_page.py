@@ -1,3 +1,4 @@
+import json
 import re
 import subprocess
 import sys
@@ -95,6 +96,14 @@ def test_published_accuracies_stand_beside_a_published_benchmark(make_run, tmp_p
 def test_names_from_files_are_escaped(make_run, tmp_path):
     write_report([make_run("a", title="<script>alert(1)</script>")], tmp_path / "out")
     assert "<script>" not in (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+
+
+def test_names_of_classes_that_are_no_text_are_shown_as_far_as_they_are(make_run, tmp_path):
+    run = make_run(tmp_path / "a")
+    kept = run / "benchmark.json"
+    kept.write_text(json.dumps({**json.loads(kept.read_text()), "class_names": ["zero", "n\udce9ght", "two"]}))
+    write_report([run], tmp_path / "out")
+    assert "n?ght" in (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
 
 
 def test_a_refused_report_leaves_the_old_one(runs, tmp_path):
