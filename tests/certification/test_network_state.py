@@ -52,6 +52,21 @@ def test_the_structure_is_that_of_eval_mode():
     assert structure(cifar_resnet(8, 4)) != structure(cifar_resnet(14, 4))
 
 
+def test_numbers_of_other_peoples_modules_are_settings_whatever_their_names():
+    class Pooled(nn.Module):
+        def __init__(self, p):
+            super().__init__()
+            self.p = self.momentum = p
+
+    assert structure(Pooled(3.0)) == structure(Pooled(3.0)) != structure(Pooled(30.0))
+    assert structure(nn.Dropout(0.1)) == structure(nn.Dropout(0.2))
+
+
+def test_lists_are_settings_of_torchs_layers():
+    assert structure(nn.MaxPool2d([1, 1])) != structure(nn.MaxPool2d([6, 6]))
+    assert structure(nn.MaxPool2d([6, 6])) == structure(nn.MaxPool2d((6, 6)))
+
+
 def test_private_numbers_of_other_peoples_modules_are_settings():
     class Heated(nn.Module):
         def __init__(self, temperature):

@@ -105,6 +105,17 @@ class Scaled(nn.Module):
         return self.scale * self.layer(x.flatten(1))
 
 
+class Powered(nn.Module):
+    """Pooled by a power p, the name of a setting of torch's that counts in training only."""
+
+    def __init__(self, p):
+        super().__init__()
+        self.p, self.layer = p, nn.Linear(3, 3)
+
+    def forward(self, x):
+        return self.layer(x.clamp_min(1e-3).pow(self.p).mean(dim=(2, 3)))
+
+
 def test_models_with_the_same_weights_that_compute_otherwise_have_other_digests():
     def layers(activation, *, stride=1, eps=1e-5):
         return nn.Sequential(nn.Conv2d(3, 4, 3, stride), nn.BatchNorm2d(4, eps), activation, nn.AdaptiveAvgPool2d(1))
@@ -120,6 +131,10 @@ def test_models_with_the_same_weights_that_compute_otherwise_have_other_digests(
         lambda: cohen(layers(nn.ReLU(), eps=1.0), sigma=0.5),
         lambda: cohen(Scaled(1.0), sigma=0.5),
         lambda: cohen(Scaled(-1.0), sigma=0.5),
+        lambda: cohen(Powered(1.0), sigma=0.5),
+        lambda: cohen(Powered(30.0), sigma=0.5),
+        lambda: cohen(layers(nn.MaxPool2d([1, 1])), sigma=0.5),
+        lambda: cohen(layers(nn.MaxPool2d([2, 2])), sigma=0.5),
         lambda: SmoothedClassifier(two, last, layers(nn.ReLU())),
         lambda: SmoothedClassifier(two, minimum_variance, layers(nn.ReLU())),
         lambda: cohen(cifar_resnet(8, 4), sigma=0.5),

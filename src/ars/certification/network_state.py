@@ -7,7 +7,7 @@ from zlib import crc32
 import torch
 from torch import Tensor, nn
 
-TRAINING_ONLY = {"training", "momentum", "p", "inplace"}  # the mode, of BatchNorm, of dropout; whether memory is reused
+TRAINING_ONLY = {"momentum", "p", "inplace"}  # of torch's BatchNorm and dropout; whether memory is reused
 OF_EVERY = frozenset(vars(nn.Module()))
 PLAIN_VALUES = (bool, int, float, str, tuple, type(None))
 INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32}
@@ -82,12 +82,15 @@ def is_familiar(part: nn.Module) -> bool:
 
 
 def _settings(part: nn.Module) -> tuple[tuple[str, object], ...]:
-    """Attributes that are plain values and count in eval mode; of other people's classes the private ones too."""
-    hidden = ("_",) if is_familiar(part) else ("__",)
-    named = (
-        (name, value) for name, value in vars(part).items() if not name.startswith(hidden) and name not in OF_EVERY
-    )
-    return tuple((name, it) for name, it in named if name not in TRAINING_ONLY and isinstance(it, PLAIN_VALUES))
+    """Attributes that are plain values and count in eval mode; of other people's classes all, the private ones too.
+
+    Lists in torch's layers are settings, as tuples are; in other people's they may grow while a network answers.
+    """
+    named = {name: value for name, value in vars(part).items() if name not in OF_EVERY}
+    if is_familiar(part):
+        usual = {name: it for name, it in named.items() if not name.startswith("_") and name not in TRAINING_ONLY}
+        named = {name: tuple(it) if isinstance(it, list) else it for name, it in usual.items()}
+    return tuple((name, it) for name, it in named.items() if not name.startswith("__") and isinstance(it, PLAIN_VALUES))
 
 
 def _bits(tensor: Tensor) -> Tensor:
