@@ -1,6 +1,7 @@
 """Device batches: whatever their size and whatever fails, votes are neither lost nor counted twice."""
 
 import tracemalloc
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -93,3 +94,16 @@ def test_the_batch_suits_the_size_of_the_images():
 def test_a_memory_limit_needs_a_gpu():
     with pytest.raises(ValueError, match="needs a CUDA device"):
         limit_memory(torch.device("cpu"), 4)
+
+
+def test_a_memory_limit_is_set_on_the_current_gpu_by_its_number(monkeypatch):
+    asked = []
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(total_memory=16 * 2**30))
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 3)
+    monkeypatch.setattr(
+        torch.cuda, "set_per_process_memory_fraction", lambda share, device: asked.append((share, device))
+    )
+    monkeypatch.setattr("ars.certification.memory._LIMITS", {})
+    limit_memory(torch.device("cuda"), 4)
+    limit_memory(torch.device("cuda:1"), 8)
+    assert asked == [(0.25, 3), (0.5, 1)]

@@ -7,7 +7,7 @@ from scipy.stats import chi2_contingency
 from torch import nn
 
 from ars.certification import sampling
-from ars.certification.engine import known_networks, prepared, ready
+from ars.certification.engine import StandIn, known_networks, prepared, ready
 from ars.certification.sampling import count_votes
 from ars.kernels.fold import fold
 from ars.kernels.half import Half, ReflectConv
@@ -211,8 +211,43 @@ def test_a_users_module_runs_itself_and_only_known_parts_of_it_are_replaced():
     model = SmoothedClassifier(compose(Gaussian(0.5)), last, Own())
     votes(model, torch.rand(1, 3, 8, 8), n=100, precision="bfloat16")
     votes(model, torch.rand(1, 3, 8, 8), n=100, precision="float32")
-    assert model.classifier.seen == [(Half, False, torch.float32), (nn.Sequential, False, torch.float32)]
+    assert model.classifier.seen == [(StandIn, False, torch.float32), (nn.Sequential, False, torch.float32)]
     assert type(model.classifier.inner) is nn.Sequential
+
+
+class LookingInside(nn.Module):
+    """Asks its parts for their layers, one by one, by place and by name."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.ReLU())
+        self.heads = nn.ModuleList([nn.Sequential(nn.Flatten(), nn.Linear(256, 5))])
+        self.whole = nn.Sequential(nn.Linear(5, 5))
+        self.seen = []
+
+    def forward(self, image):
+        self.seen.append((type(self.body), len(self.body), self.body[0].weight.dtype, self.body.training))
+        for layer in self.body:
+            image = layer(image)
+        return self.whole(self.heads[0][1](self.heads[0][0](image)))
+
+
+def test_a_users_module_may_look_into_the_parts_that_were_replaced(images):
+    torch.manual_seed(0)
+    model = SmoothedClassifier(compose(Gaussian(0.5)), last, LookingInside())
+    half = votes(model, torch.rand(1, 3, 8, 8), n=200, precision="bfloat16")
+    assert {StandIn} == {kind for kind, *_ in model.classifier.seen}
+    assert {(2, torch.float32, False)} == {rest for _, *some in model.classifier.seen for rest in [tuple(some)]}
+    assert half.sum() == 200
+    standing = StandIn(Half(model.classifier.whole), model.classifier.whole)
+    assert type(standing.made) is Half
+    assert list(standing.parameters()) == list(standing.made.parameters())
+    assert not hasattr(standing, "nothing")
+
+
+def test_copies_of_a_network_on_several_gpus_are_left_alone():
+    model = SmoothedClassifier(compose(Gaussian(0.5)), last, nn.DataParallel(cifar_resnet(8, 4)))
+    assert list(known_networks(model)) == []
 
 
 class Headed(nn.Module):
@@ -281,8 +316,8 @@ def test_the_loop_never_waits_for_the_device(network, images, monkeypatch):
         with sampling.masks_checked_at_the_end():
             votes(network, images, n=n, batch_size=300)
         assert asked == [
-            "__bool__",
             "cpu",
             "numpy",
+            "__bool__",
             "tolist",
-        ]  # whether logits were numbers, and the range of all masks
+        ]  # then whether logits were numbers, and the range of all masks

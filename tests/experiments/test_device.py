@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from ars.experiments.device import choose_device
+from ars.experiments.device import choose_device, choose_precision
 
 
 @pytest.mark.parametrize("name", ["meta", "abacus", "cuda:77"])
@@ -31,3 +31,9 @@ def test_kernels_are_launched_on_the_gpu_that_was_named(monkeypatch):
     monkeypatch.setattr(torch, "zeros", lambda *size, device: zeros(*size))
     choose_device("cuda:1")
     assert chosen == [torch.device("cuda:1")]
+
+
+@pytest.mark.parametrize(("native", "precision"), [(True, "bfloat16"), (False, "float32")])
+def test_bf16_that_a_gpu_only_imitates_is_not_chosen(monkeypatch, native, precision):
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation=True: native or including_emulation)
+    assert choose_precision("auto", torch.device("cuda")) == precision

@@ -9,12 +9,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import nn
 
-from ars.certification.network_state import changed_by_hand, shares_parts, state
+from ars.certification.limits import BLOCK
+from ars.certification.network_state import changed_by_hand, is_familiar, shares_parts, state
 from ars.certification.our_networks import as_made
 from ars.kernels.fusing import fused
 from ars.kernels.half import Half
@@ -46,11 +48,12 @@ def prepared(model: SmoothedClassifier, images: Images, *, draws: int, batch: in
         setattr(owner, name, value)
         undo.append(lambda: setattr(owner, name, before))
 
+    foreign = {id(part) for somebodys in model.modules() if not is_familiar(somebodys) for part in somebodys.modules()}
     try:
         for owner, name, network in list(known_networks(model)):
             made = ready(network, images)
             made.expect(images, draws, batch)
-            swap(owner, name, made.network)
+            swap(owner, name, StandIn(made.network, network) if id(owner) in foreign else made.network)
         finish = _finish(model)
         if finish is not None:
             pixels, classifier = finish
@@ -67,8 +70,37 @@ def known_networks(owner: nn.Module) -> Iterator[tuple[nn.Module, str, nn.Module
     for name, child in owner._modules.items():
         if child is not None and _knows(child):
             yield owner, name, child
-        elif child is not None:
+        elif child is not None and not isinstance(child, nn.DataParallel):  # its copies would share our scratch memory
             yield from known_networks(child)
+
+
+class StandIn(nn.Module):
+    """A network made ready, in a module of somebody's who may ask the network for more than its answer."""
+
+    def __init__(self, made: nn.Module, network: nn.Module) -> None:
+        super().__init__()
+        self.made, self._of = made, [network]  # in a list, so that it is no part
+        self.training = network.training
+
+    def forward(self, x: torch.Tensor) -> object:
+        """What the network made ready answers."""
+        return self.made(x)
+
+    def __getattr__(self, name: str) -> Any:
+        """What is not ours is the network's, such as one of its layers."""
+        return super().__getattr__(name) if name in ("made", "_of") else getattr(self._of[0], name)
+
+    def __iter__(self) -> Iterator[nn.Module]:
+        """The layers of a sequence."""
+        return iter(self._of[0])  # type: ignore[call-overload,no-any-return]
+
+    def __len__(self) -> int:
+        """Their number."""
+        return len(self._of[0])  # type: ignore[arg-type]
+
+    def __getitem__(self, place: Any) -> Any:
+        """One of them, or some."""
+        return self._of[0][place]  # type: ignore[index]
 
 
 @dataclass(frozen=True)
@@ -95,7 +127,7 @@ def ready(network: nn.Module, images: Images) -> Ready:
     """The network made ready for images of this size, from the cache unless its weights have changed since."""
     now = (images.shape[2:], images.device, state(network))
     if network not in _READY or _READY[network].state != now:
-        kernels = fused(network, images)
+        kernels = fused(network, images, least=BLOCK)
         made = Half(network) if kernels is None else FromImages(kernels, torch.bfloat16)
         _READY[network] = Ready(now, made)
     return _READY[network]

@@ -41,7 +41,7 @@ def moves(logits: Tensor, *, images: int) -> bool:
 
 
 def _finite(logits: Tensor) -> Tensor:
-    return logits.double().nan_to_num(torch.nan, RULED_OUT, -RULED_OUT)
+    return logits.cpu().double().nan_to_num(torch.nan, RULED_OUT, -RULED_OUT)  # not every device has float64
 
 
 def _leading(logits: Tensor) -> Tensor:

@@ -27,7 +27,7 @@ def limit_memory(device: torch.device, gib: float) -> None:
     total = torch.cuda.get_device_properties(device).total_memory
     if not 0 < gib * GIB <= total:
         raise ValueError(f"the memory limit must be above 0 and at most {total / GIB:.1f} GiB, got {gib} GiB")
-    torch.cuda.set_per_process_memory_fraction(gib * GIB / total, device)
+    torch.cuda.set_per_process_memory_fraction(gib * GIB / total, _number(device))
     _LIMITS[_number(device)] = int(gib * GIB)
 
 

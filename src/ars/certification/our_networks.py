@@ -1,18 +1,19 @@
 """Networks that this package made and nobody changed: their type and size say all about them but the weights."""
 
 from functools import lru_cache
+from itertools import chain
 
 import torch
 from torch import nn
 
-from ars.certification.network_state import Structure, structure
+from ars.certification.network_state import structure
 from ars.models import CifarResNet, ResNet50, UNet
 
 
 def as_made(module: nn.Module) -> bool:
     """Whether a network is one of ours with the parts and settings that it was made with."""
     made_from = _made_from(module)
-    return made_from is not None and structure(module) == _new(*made_from)
+    return made_from is not None and _shape(module) == _new(*made_from)
 
 
 def _made_from(network: nn.Module) -> tuple[str, int, int] | None:
@@ -31,9 +32,15 @@ def _made_from(network: nn.Module) -> tuple[str, int, int] | None:
 
 
 @lru_cache(maxsize=64)
-def _new(name: str, one: int, two: int) -> Structure:
-    """The structure of a network of ours when it is new."""
+def _new(name: str, one: int, two: int) -> object:
+    """The shape of a network of ours when it is new."""
     with torch.device("meta"):
         if name == "CifarResNet":
-            return structure(CifarResNet(one, two))
-        return structure(ResNet50(one) if name == "ResNet50" else UNet(one, two))
+            return _shape(CifarResNet(one, two))
+        return _shape(ResNet50(one) if name == "ResNet50" else UNet(one, two))
+
+
+def _shape(network: nn.Module) -> object:
+    """Its parts with their settings, and which numbers they have: a bias that a layer was given is no setting."""
+    tensors = chain(network.named_parameters(), network.named_buffers())
+    return structure(network), [(name, tensor.shape) for name, tensor in tensors]

@@ -138,6 +138,7 @@ def count_votes(
     checks = nullcontext() if images.device.type == "cpu" else masks_checked_at_the_end()
     draws = len(images) * blocks * BLOCK
     batch = min(size * BLOCK, draws)
+    torch.clear_autocast_cache()  # weights may have changed since a caller's own autocast began
     engine = nullcontext() if precision == "float32" else prepared(model, images, draws=draws, batch=batch)
     with (
         current(images.device),
@@ -167,10 +168,11 @@ def count_votes(
             done += len(group)
             if watch is not None:
                 watch(sum(kept for _, kept in ballots))
+        assert counts is not None
+        votes: np.ndarray = counts.cpu().numpy()  # here: other threads wait until the device has done with the networks
     if unclear:
         raise ValueError(NO_NUMBERS)
-    assert counts is not None
-    return counts.cpu().numpy()
+    return votes
 
 
 def local_votes(models: Sequence[SmoothedClassifier], images: Images, indices: Sequence[int], **how: Any) -> np.ndarray:

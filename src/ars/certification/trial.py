@@ -11,6 +11,7 @@ from torch import Tensor
 from ars.certification.evaluating import evaluating
 from ars.certification.logits import NO_NUMBERS, alike, check_logits, moves
 from ars.certification.network_state import checksum
+from ars.kernels.cudnn import exact
 from ars.smoothing import SmoothedClassifier
 from ars.smoothing.mechanism import Images, Release
 
@@ -29,7 +30,7 @@ def try_out(model: SmoothedClassifier, images: Images) -> None:
     draws = some.repeat_interleave(DRAWS // len(some), dim=0)
     with (
         evaluating(model),
-        torch.backends.cudnn.flags(enabled=True, allow_tf32=False),
+        exact(),
         torch.autocast(images.device.type, enabled=False),
     ):
         dice = _global_randomness(images.device)  # now: other threads may have thrown them while this one waited
@@ -138,7 +139,7 @@ def _coincide(apart: Release, at_once: Release) -> bool:
     values = at_once.value.flatten(1)[:, noisy]
     if values.shape[1] < len(noisy) / 2:
         return False
-    return any(bool((one == other).double().mean() > SHARED) for one, other in combinations(values, 2))
+    return any(bool((one == other).float().mean() > SHARED) for one, other in combinations(values, 2))
 
 
 def _global_randomness(device: torch.device) -> list[bytes]:

@@ -49,6 +49,6 @@ def choose_precision(name: Literal["float32", "bfloat16", "auto"], device: torch
     if name != "auto":
         return name
     if device.type == "cuda":
-        return "bfloat16" if torch.cuda.is_bf16_supported() else "float32"
+        return "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float32"
     native = device.type == "cpu" and torch.ops.mkldnn._is_mkldnn_bf16_supported()
     return "bfloat16" if native else "float32"

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from ars.kernels.cudnn import choosing
 from ars.kernels.fold import fold
 
 
@@ -66,7 +67,7 @@ class Half(nn.Module):
         # what is inside somebody's network may read features that are no images
         x = x.to(torch.bfloat16, memory_format=torch.channels_last if x.ndim == 4 else torch.preserve_format)
         run = self.compiled.get(len(x), self.network)
-        with torch.backends.cudnn.flags(enabled=True, benchmark=True):  # the same shapes come again and again
+        with choosing():
             out: Tensor = run(x)
         return out
 

@@ -5,6 +5,7 @@ padding), and 16 channels have convolutions of their own. Gradients are those of
 """
 
 import copy
+from collections.abc import Callable
 from importlib.util import find_spec
 
 import torch
@@ -22,22 +23,30 @@ RGB = 8  # channels of an image with zeros behind: cuDNN's kernels for 3 are slo
 COUNTED = 2**31 - 2**16  # elements of a map: the kernels count in 32 bits, some of them a little beyond its end
 
 
-def with_kernels(model: SmoothedClassifier, dtype: torch.dtype = torch.bfloat16) -> SmoothedClassifier:
-    """A model that shares every parameter and buffer, with kernels in the place of the networks that have some."""
+def with_kernels(
+    model: SmoothedClassifier,
+    dtype: torch.dtype = torch.bfloat16,
+    *,
+    usable: Callable[[nn.Module], bool] = lambda network: True,
+) -> SmoothedClassifier:
+    """A model that shares every parameter and buffer, with kernels in the place of the networks that have some.
+
+    A network that is not usable stays: the kernels know its parts as they were made.
+    """
     if not find_spec("triton"):
         return model
-    twin = _twin(model, dtype)
+    twin = _twin(model, dtype, usable)
     assert isinstance(twin, SmoothedClassifier)
     return twin
 
 
-def _twin(module: nn.Module, dtype: torch.dtype) -> nn.Module:
-    if type(module) is CifarResNet and _usual_norms(module):
+def _twin(module: nn.Module, dtype: torch.dtype, usable: Callable[[nn.Module], bool]) -> nn.Module:
+    if type(module) is CifarResNet and _usual_norms(module) and usable(module):
         return TrainedResNet(module, dtype)
-    if type(module) is UNet and _usual_norms(module) and can_train(module):
+    if type(module) is UNet and _usual_norms(module) and can_train(module) and usable(module):
         return TrainedUNet(module, dtype)
     twin = copy.copy(module)
-    twin._modules = {name: child and _twin(child, dtype) for name, child in module._modules.items()}
+    twin._modules = {name: child and _twin(child, dtype, usable) for name, child in module._modules.items()}
     return twin
 
 

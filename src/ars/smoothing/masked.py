@@ -69,7 +69,7 @@ class MaskedGaussian(Step):
 
 
 def check_mask(weight: torch.Tensor, x: Images) -> None:
-    """Refuse a mask of the wrong shape or, outside training and compiled code, with weights that are not in [0, 1].
+    """Refuse a mask of the wrong shape or, outside training and what is compiled, with weights that are not in [0, 1].
 
     In training a NaN reaches the loss, where the trainer reports it.
     """
@@ -79,7 +79,8 @@ def check_mask(weight: torch.Tensor, x: Images) -> None:
             f"the mask must give [{batch}, 1 or {channels}, {height}, {width}] weights for images of shape "
             f"{list(x.shape)}, got {list(weight.shape)}"
         )
-    if weight.requires_grad or torch.compiler.is_compiling():
+    captured = weight.is_cuda and torch.cuda.is_current_stream_capturing()  # a step of training with a frozen mask
+    if weight.requires_grad or captured or torch.compiler.is_compiling():
         return
     bounds = torch.stack(torch.aminmax(weight))
     pending = _PENDING.get()

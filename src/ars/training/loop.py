@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 
 from ars.certification.run_folder import CHECKPOINT, LOG
-from ars.certification.sampling import Precision
+from ars.certification.sampling import Precision, current
 from ars.data.benchmark import Benchmark, Labelled
+from ars.kernels.cudnn import choosing
 from ars.smoothing import SmoothedClassifier
 from ars.theory import Norm
 from ars.training.averaging import MovingAverage
@@ -123,7 +124,7 @@ class Trainer:
         pace = Pace(self.step, steps=self.steps, batch_size=self.settings.batch_size, slow=WARM_UP)
         meetings = Meetings(self.ranks, self.tally, step=self.step, save_seconds=60 * self.settings.checkpoint_minutes)
         devices = [self.device] if self.device.type == "cuda" else []
-        with torch.random.fork_rng(devices=devices), torch.backends.cudnn.flags(enabled=True, benchmark=True):
+        with current(self.device), torch.random.fork_rng(devices=devices), choosing():
             while self.step < self.steps:
                 if self.modes.set(self.step // self.steps_per_epoch):
                     self._prepare()

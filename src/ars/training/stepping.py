@@ -102,6 +102,7 @@ class GraphedStepper(Stepper):
             optimizer.zero_grad()  # gradients that the graph makes lie in its own memory
         graph = torch.cuda.CUDAGraph()
         graph.register_generator_state(self._generator)
-        with torch.cuda.graph(graph):
+        # what other threads do is no part of it: one that pins memory for the next batches may run meanwhile
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
             self._results = self._step(self._images, self._labels, self._generator)
         self._graph = graph
