@@ -82,6 +82,22 @@ def test_examples_may_grow_and_never_shrink(tmp_path):
     assert read_manifest(tmp_path).layout.examples == 9
 
 
+def test_of_processes_that_let_it_grow_the_largest_wins(tmp_path, monkeypatch):
+    begin(tmp_path, manifest(examples=5))
+    looked = []
+
+    def slowly(folder):
+        looked.append(folder)
+        found = read_manifest(folder)
+        if len(looked) == 2:  # before this one writes, another has
+            begin(tmp_path, manifest(examples=40))
+        return found
+
+    monkeypatch.setattr("ars.certification.shards.read_manifest", slowly)
+    assert begin(tmp_path, manifest(examples=20)).layout.examples == 40
+    assert read_manifest(tmp_path).layout.examples == 40
+
+
 @pytest.mark.parametrize(
     ("other", "words"),
     [

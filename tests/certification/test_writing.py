@@ -67,6 +67,9 @@ def test_temporary_files_are_removed_once_nobody_can_be_writing_them(tmp_path):
     past = time.time() - STALE_SECONDS - 1
     os.utime(old, (past, past))
     os.utime(other, (past, past))
+    coming = tmp_path / ".c.txt.9abc.part"  # as a clock that was set back shows it
+    coming.write_text("")
+    os.utime(coming, (time.time() + STALE_SECONDS + 60,) * 2)
     remove_stale(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {young.name, other.name}
     remove_stale(tmp_path / "nowhere")

@@ -16,7 +16,7 @@ from mpmath import mp
 from PIL import Image
 
 from ars.cli import COMMANDS, main, make_parser
-from ars.cli.interrupt import stoppable
+from ars.cli.interrupt import end_if_asked, stoppable
 from ars.data.settings import Data
 from ars.experiments.recipe import Recipe
 from ars.experiments.recipe_file import read_recipe, recipe_keys
@@ -402,6 +402,18 @@ def test_once_it_is_asked_for_a_signal_is_kept_for_the_next_safe_point():
     with stoppable(at_once=False) as stop:
         os.kill(os.getpid(), signal.SIGTERM)
         assert stop()
+
+
+def test_a_signal_that_came_too_late_for_a_step_ends_what_comes_after():
+    with stoppable() as stop:
+        stop()
+        os.kill(os.getpid(), signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        end_if_asked()
+    end_if_asked()
+    with stoppable():
+        pass
+    end_if_asked()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

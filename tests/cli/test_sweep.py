@@ -202,6 +202,26 @@ def test_sigterm_ends_a_sweep_as_ctrl_c_does_also_between_its_steps(written, tmp
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("last", ["model.safetensors", "shard-00001.jsonl", "vote.json"])
+def test_a_signal_in_the_last_piece_of_a_step_ends_the_sweep_after_it(written, tmp_path, monkeypatch, last, number):
+    """There is nothing left of the step that could be stopped, but of the sweep there is."""
+    sent = []
+
+    def put(temporary, path):
+        if path.name == last and not sent:
+            sent.append(path)
+            os.kill(os.getpid(), number)
+        temporary.replace(path)
+
+    monkeypatch.setattr("ars.certification.writing.whole.__wrapped__.__defaults__", (put,))
+    command = ["sweep", str(written), "--out", str(tmp_path), "--device", "cpu"]
+    assert main(command) == 130
+    assert list(tmp_path.glob(f"**/{last}")) == sent
+    assert not (tmp_path / "static_mask-s0.5-seed3").exists()
+    assert main(command) == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_says_how_to_go_on(written, tmp_path, number):
     long = written.with_name("longer.yaml")
     long.write_text("recipe: base.yaml\ngroups: [{methods: [cohen], sigma: [1], override: {train.epochs: 5000}}]")

@@ -99,6 +99,15 @@ def test_an_interrupted_vote_goes_on(run):
     assert not (run / "vote-begun.json").exists()
 
 
+def test_what_a_kill_left_beside_a_whole_vote_is_removed(run):
+    vote_run(run, draws=2, seed=0, precision="float32", device=CPU)
+    whole = (run / "vote.json").read_bytes()
+    (run / "vote-begun.json").write_bytes(whole)
+    vote_run(run, draws=2, seed=0, precision="float32", device=CPU)
+    assert not (run / "vote-begun.json").exists()
+    assert (run / "vote.json").read_bytes() == whole
+
+
 def test_a_finished_vote_of_other_draws_is_not_written_over(run):
     whole = vote(run)
     with pytest.raises(ValueError, match=r"vote\.json is a vote of .* draws .*; move it away to vote with 7 draws"):

@@ -148,7 +148,14 @@ def begin(folder: Path, wanted: Manifest) -> Manifest:
     _check_same(folder, have, wanted)
     if wanted.layout.examples <= have.layout.examples:
         return have
-    write_whole(folder / SETTINGS, wanted.to_json())
+    from filelock import FileLock
+
+    with FileLock(folder / ".growing.lock"):  # another process may let it grow further
+        have = read_manifest(folder) or have
+        _check_same(folder, have, wanted)
+        if wanted.layout.examples <= have.layout.examples:
+            return have
+        write_whole(folder / SETTINGS, wanted.to_json())
     return wanted
 
 
@@ -194,7 +201,10 @@ def merge(folder: Path, *, partial: bool = False) -> Merged:
     shards = [shard_path(folder, number) for number in range(layout.shards)]
     strays = sorted(set(folder.glob("*.jsonl")) - set(shards))
     if strays:
-        raise RecordError(f"{strays[0]} is no shard of {layout.examples} examples; move it away")
+        raise RecordError(
+            f"{strays[0]} is no shard of {layout.examples} examples; certify with as many --examples as it is of, or "
+            "move it away"
+        )
     records = [record for number in range(layout.shards) for record in read_shard(folder, manifest, number)]
     done = {record.certificate.index for record in records}
     if not done:

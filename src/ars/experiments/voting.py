@@ -55,7 +55,7 @@ def vote_run(
     wanted = Tally(0, draws, 0, seed, 0.0, choose_precision(precision, device), fingerprint(model), looks)
     tally = _go_on(folder, wanted, total)
     report(tally, total)
-    if tally.images == total:  # so that nothing is written
+    if tally.images == total and not (folder / BEGUN_VOTE).exists():  # so that nothing is written
         return tally
     with alone_in(folder, "vote"):
         tally = _go_on(folder, wanted, total)  # another process may have come further meanwhile
@@ -65,6 +65,7 @@ def vote_run(
             tally = _more(tally, model, benchmark, device)
             write_tally(folder, tally, begun=tally.images < total)
             report(tally, total)
+        (folder / BEGUN_VOTE).unlink(missing_ok=True)  # what a kill left beside the whole vote
     return tally
 
 
@@ -100,10 +101,8 @@ def _check_free(folder: Path, wanted: Tally) -> None:
 
 
 def write_tally(folder: Path, tally: Tally, *, begun: bool) -> None:
-    """Write what is counted; the whole vote takes the place of what was begun."""
+    """Write what is counted; once that is all, what was begun can be removed."""
     write_whole(folder / (BEGUN_VOTE if begun else VOTE), tally.to_json())
-    if not begun:
-        (folder / BEGUN_VOTE).unlink(missing_ok=True)
 
 
 def images_at_once(draws: int, device: torch.device) -> int:

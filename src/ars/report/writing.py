@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ars.certification.run_folder import MAIN
-from ars.certification.writing import write_whole
+from ars.certification.writing import remove_stale, write_whole
 from ars.report.curves import draw_curves
 from ars.report.groups import make_sections
 from ars.report.images import to_csv
@@ -60,6 +60,8 @@ def _make_pipeline(run: Run) -> Pipeline:
 
 def write_all(out: Path, contents: Mapping[str, bytes]) -> tuple[Path, ...]:
     """Write files by their path below out, each as a whole."""
+    for folder in {(out / name).parent for name in contents}:
+        remove_stale(folder)
     for name, content in contents.items():
         write_whole(out / name, content)
     return tuple(out / name for name in contents)

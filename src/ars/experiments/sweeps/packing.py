@@ -26,7 +26,7 @@ from ars.certification.run_folder import (
     records_folder,
 )
 from ars.certification.shards import SETTINGS, merge
-from ars.certification.writing import write_whole
+from ars.certification.writing import remove_stale, write_whole
 from ars.experiments.recipe import MASKED
 from ars.experiments.recipe_file import read_recipe
 from ars.experiments.sweeps.file import Cell, Sweep
@@ -111,6 +111,8 @@ def pack_cell(cell: Cell, run: Path, target: Path) -> int:
         from ars.experiments.weights import packed_weights
 
         content[MODEL] = packed_weights(run / MODEL)
+    for folder in {(target / name).parent for name in content}:
+        remove_stale(folder)
     for name, data in content.items():
         write_whole(target / name, data)
     others = {f"{CERTIFY}/{MAIN}/{name}" for name in (STAGES, ENVIRONMENT)}
