@@ -366,3 +366,26 @@ def test_the_callers_own_autocast_changes_nothing():
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert certify(model, x, n_estimate=1000, seed=0) == alone
     assert (alone.precision, seen) == ("float32", {torch.float32})
+
+
+def test_a_networks_own_autocast_is_its_own():
+    seen = []
+
+    class Own(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.Sequential(nn.Flatten(), nn.Linear(48, 3))
+
+        def forward(self, x):
+            with torch.autocast("cpu"):
+                logits = self.layers(x)
+            seen.append(logits.dtype)
+            return logits.float()
+
+    before = torch.get_autocast_dtype("cpu")
+    torch.set_autocast_dtype("cpu", torch.float16)
+    try:
+        certify(cohen(Own(), sigma=0.5), torch.rand(3, 4, 4), n_estimate=200, seed=0)
+    finally:
+        torch.set_autocast_dtype("cpu", before)
+    assert set(seen) == {torch.float16}

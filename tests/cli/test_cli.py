@@ -188,6 +188,7 @@ def test_a_bad_radius_question_gets_one_sentence(arguments, words, capsys):
         (["radius", "--p-plus", "nan"], "--p-plus must be a probability, got nan; 'ars radius --help' says more"),
         (["radius", "--p-plus", "1/0"], "--p-plus must be a probability, got 1/0; 'ars radius --help' says more"),
         (["radius", "--p-minus=-0.1"], "--p-minus must be a probability, got -0.1; 'ars radius --help' says more"),
+        (["radius", "--p-plus", "1e-99999999"], "--p-plus must be a probability, got 1e-99999999; 'ars radius --help'"),
         (["radius", "--p-minus", "1e999"], "--p-minus must be a probability, got 1e999; 'ars radius --help' says more"),
         (["certify", "x", "--radii", "wide"], "--radii must be a radius, got wide; 'ars certify --help'"),
     ],

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from torch import OutOfMemoryError
 
 from ars.certification.shards import read_manifest
 from ars.cli import main
@@ -93,7 +94,12 @@ def test_letters_that_the_output_cannot_show_are_replaced():
 
 
 @pytest.mark.parametrize(
-    "error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 4 bytes")]
+    "error",
+    [
+        MemoryError(),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 4 bytes"),
+        OutOfMemoryError(),
+    ],
 )
 def test_too_little_memory_is_told(monkeypatch, capsys, error):
     def fails(options):

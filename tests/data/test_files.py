@@ -3,6 +3,7 @@ import pickle
 import shutil
 import zipfile
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -128,6 +129,19 @@ def test_a_damaged_file_of_an_archive_is_named(tmp_path, method):
         content[place] ^= 0xFF
     (tmp_path / "x.zip").write_bytes(content)
     with pytest.raises(DataError, match=r"a\.png in .*x\.zip is damaged \(.*\); get the archive again"):
+        Files(tmp_path / "x.zip").read("a.png")
+
+
+def test_a_file_of_an_archive_that_was_cut_is_named(tmp_path, monkeypatch):
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        archive.writestr("a.png", b"abc")
+
+    for error, expected in ((EOFError("cut"), DataError), (OSError("Invalid data stream"), DataError)):
+        monkeypatch.setattr(zipfile.ZipFile, "read", Mock(side_effect=error))
+        with pytest.raises(expected, match="is damaged"):
+            Files(tmp_path / "x.zip").read("a.png")
+    monkeypatch.setattr(zipfile.ZipFile, "read", Mock(side_effect=OSError(5, "Input/output error")))
+    with pytest.raises(OSError, match="Input/output error"):
         Files(tmp_path / "x.zip").read("a.png")
 
 

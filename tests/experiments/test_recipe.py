@@ -111,6 +111,8 @@ def test_dotted_overrides_change_single_values():
         ("start: {sizes: {}}", "there is no key start.sizes; did you mean start.size[?]"),
         ("1: 2", "1 is no key, which is a word$"),
         ("a: &a [*a]", "holds a value that contains itself; mend it$"),
+        ("train: &a {train: *a}", "holds a value that contains itself; mend it$"),
+        ("sigma: " + 3000 * "[" + 3000 * "]", "is nested too deeply for a recipe; mend it$"),
     ],
 )
 def test_what_does_not_make_sense_is_refused_by_name(tmp_path, content, sentence):

@@ -1,4 +1,5 @@
 import math
+from abc import ABC, abstractmethod
 
 import mpmath
 import pytest
@@ -7,6 +8,7 @@ from hypothesis import strategies as st
 from mpmath import mpf
 
 from ars.theory import Gaussian, Laplace, compose, noise_of_share, repeat, split_noise, total_noise
+from ars.theory.numeric import Numeric
 
 sigmas = st.floats(min_value=1e-6, max_value=1e6)
 TIGHT = mpf("1e-14")
@@ -80,6 +82,40 @@ def test_a_profile_that_promises_more_than_its_part_is_not_composed():
         assert whole(Kept(0.1))(0.3) < Promise(0.1)(0.3)
     with pytest.raises(TypeError, match="function has none"):
         repeat(lambda alpha: 1 - alpha, 2)
+
+
+class Named(Gaussian):
+    """As it is."""
+
+
+class Derived(ABC):
+    """Derives its profile from its function, which others give."""
+
+    @abstractmethod
+    def __call__(self, alpha, /):
+        pass
+
+    def delta(self, epsilon):
+        return Gaussian(0.1).delta(epsilon)
+
+
+class Given(Derived):
+    def __call__(self, alpha, /):
+        return Gaussian(0.1)(alpha)
+
+
+class LessOfBoth(Numeric):
+    def __call__(self, alpha, /):
+        return 0.5 * super().__call__(alpha)
+
+
+def test_whose_profile_is_its_own_is_composed():
+    assert compose(Named(0.1), Laplace(0.1))(0.3) <= Named(0.1)(0.3)
+    assert compose(Given(), Laplace(0.1))(0.3) <= Given()(0.3)
+    less = LessOfBoth(((Laplace(0.1), 2),))
+    for whole in (lambda: compose(less, Gaussian(0.1)), lambda: repeat(less, 2)):
+        with pytest.raises(TypeError, match="LessOfBoth has a trade-off function of its own"):
+            whole()
 
 
 def test_what_is_composed_can_be_repeated():

@@ -95,7 +95,9 @@ def autocast(device: torch.device, precision: Precision) -> AbstractContextManag
     Noise and masking stay in float32 inside the mechanism.
     """
     _check_precision(precision)
-    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bfloat16")
+    if precision == "bfloat16":
+        return torch.autocast(device.type, dtype=torch.bfloat16)
+    return torch.autocast(device.type, enabled=False)
 
 
 def current(device: torch.device) -> AbstractContextManager[object]:

@@ -3,6 +3,7 @@
 It refuses what is seen to make draws hang together. A model that passes is not proved to keep them apart.
 """
 
+from collections.abc import Callable
 from itertools import combinations
 
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor
 from ars.certification.evaluating import evaluating
 from ars.certification.logits import NO_NUMBERS, alike, check_logits, moves
 from ars.certification.network_state import checksum
+from ars.certification.shortage import is_short_of_memory
 from ars.kernels.cudnn import exact
 from ars.smoothing import SmoothedClassifier
 from ars.smoothing.mechanism import Images, Release
@@ -19,6 +21,9 @@ DRAWS = 8
 IMAGES = 2
 PLACES = 4  # of the given images, between which one is looked for that is not decided
 HALVINGS = 16
+PLAIN = (0.5, 0.0, 1.0)  # levels of images that nobody gave
+TIMES = 10  # that something must be seen
+MUCH = 3.0  # times as large
 SHARED = 0.2  # of an image: noise that is clamped coincides here and there by itself, at less than half as much
 
 
@@ -50,8 +55,10 @@ def try_out(model: SmoothedClassifier, images: Images) -> None:
                 "certification needs a network that stays as it is"
             )
         _check_alike(together, alone, images=len(some))
+        _check_beside_others(model, draws, alone, images=len(some))
         if not moves(alone, images=len(some)) and (undecided := _undecided(model, images)) is not None:
-            _check_beside_others(model, undecided.repeat_interleave(DRAWS, dim=0))
+            draws = undecided.repeat_interleave(DRAWS, dim=0)
+            _check_beside_others(model, draws, _one_by_one(model, draws), images=1)
         _check_noise(model, images[:1].repeat_interleave(DRAWS, dim=0))
 
 
@@ -65,6 +72,8 @@ def _answer(model: SmoothedClassifier, images: Images, draws: range) -> Tensor:
     except torch.OutOfMemoryError:
         raise
     except RuntimeError as error:  # torch's word for sizes that do not fit, among others
+        if is_short_of_memory(error):
+            raise
         first = f"{type(error).__name__}: {error}".partition("\n")[0]
         raise ValueError(f"the model cannot take images of shape {list(images.shape[1:])}: {first}") from error
     check_logits(logits, len(images))
@@ -90,28 +99,43 @@ def _undecided(model: SmoothedClassifier, images: Images) -> Images | None:
 
     Where a model answers with labels, or with certainties, those on clear images say nothing of what else it looks at.
     """
-    plain = [torch.full_like(images[:1], level) for level in (0.5, 0.0, 1.0)]
+    plain = [torch.full_like(images[:1], level) for level in PLAIN]
     one, *others = [*(images[i : i + 1] for i in range(len(images[:PLACES]))), *plain, 1 - images[:1]]
     here = _one_by_one(model, one.repeat_interleave(DRAWS, dim=0))
     for other in others:
-        near, far, there = one, other, _one_by_one(model, other.repeat_interleave(DRAWS, dim=0))
+        near, far, there = one, other, _if_it_can(_one_by_one, model, other.repeat_interleave(DRAWS, dim=0))
+        if there is None:
+            continue
         if moves(there, images=1):
             return other
         for _ in range(HALVINGS if _winner(there) != _winner(here) else 0):
             between = (near + far) / 2
-            answers = _one_by_one(model, between.repeat_interleave(DRAWS, dim=0))
+            answers = _if_it_can(_one_by_one, model, between.repeat_interleave(DRAWS, dim=0))
+            if answers is None:
+                break
             if moves(answers, images=1):
                 return between
             near, far = (between, far) if _winner(answers) == _winner(here) else (near, between)
     return None
 
 
-def _check_beside_others(model: SmoothedClassifier, draws: Images) -> None:
-    """Black and white ones, which move any statistic of the batch, and with it labels, as far as they can."""
-    alone = _one_by_one(model, draws)
-    for level in (0.0, 1.0):
+def _if_it_can(answer: Callable[..., Tensor], *given: object) -> Tensor | None:
+    """The answers to images that nobody gave, unless the model cannot take them: that is no fault of it."""
+    try:
+        return answer(*given)
+    except torch.OutOfMemoryError:
+        raise
+    except Exception:
+        return None
+
+
+def _check_beside_others(model: SmoothedClassifier, draws: Images, alone: Tensor, *, images: int) -> None:
+    """Grey, black and white ones, which move any statistic of the batch, and with it labels, as far as they can."""
+    for level in PLAIN:
         batch = torch.cat([draws, torch.full_like(draws, level)])
-        _check_alike(_answer(model, batch, range(len(batch)))[: len(draws)], alone, images=1)
+        among = _if_it_can(_answer, model, batch, range(len(batch)))
+        if among is not None:
+            _check_alike(among[: len(draws)], alone, images=images)
 
 
 def _winner(logits: Tensor) -> int:
@@ -119,27 +143,46 @@ def _winner(logits: Tensor) -> int:
 
 
 def _check_noise(model: SmoothedClassifier, draws: Images) -> None:
-    """Refuse noise that the draws of one generator share; in certification each makes a hundred of one image."""
-    apart = model.mechanism.release(draws, _generators(draws, range(DRAWS)))
-    at_once = model.mechanism.release(draws, _generators(draws, range(DRAWS, DRAWS + 1)))
-    for step, (one, other) in enumerate(zip(apart, at_once, strict=True)):
-        if len(other.value) != len(draws):
-            raise ValueError(f"step {step} of the mechanism released {len(other.value)} values of {len(draws)} images")
-        if _coincide(one, other):
-            raise ValueError(
-                f"step {step} of the mechanism gives the draws of one generator the same noise, and no bound on their "
-                "votes would hold; draw it with ars.draw_like, which asks for a tensor that holds many draws"
-            )
+    """Refuse noise that the draws of one generator share; in certification each makes a hundred of one image.
+
+    What a few numbers show by chance, they do not show every time.
+    """
+    suspected: dict[int, str] = {}
+    for attempt in range(TIMES):
+        first = attempt * (DRAWS + 1)
+        apart = model.mechanism.release(draws, _generators(draws, range(first, first + DRAWS)))
+        at_once = model.mechanism.release(draws, _generators(draws, range(first + DRAWS, first + DRAWS + 1)))
+        seen: dict[int, str] = {}
+        for step, (one, other) in enumerate(zip(apart, at_once, strict=True)):
+            if len(other.value) != len(draws):
+                said = f"released {len(other.value)} values of {len(draws)} images"
+                raise ValueError(f"step {step} of the mechanism {said}")
+            seen[step] = _shared(draws, one, other)
+        suspected = {step: how for step, how in seen.items() if how and suspected.get(step, how) == how}
+        if not suspected:
+            return
+    raise ValueError(
+        f"step {min(suspected)} of the mechanism gives the draws of one generator {suspected[min(suspected)]} noise, "
+        "and no bound on their votes would hold; draw it with ars.draw_like, which asks for a tensor of many draws"
+    )
 
 
-def _coincide(apart: Release, at_once: Release) -> bool:
-    """Whether two draws of one generator agree where those of several never do; what has no noise agrees in both."""
+def _shared(draws: Images, apart: Release, at_once: Release) -> str:
+    """How the draws of one generator hang together where those of several do not; empty where nothing shows it.
+
+    Where they have equal values in part, or where their noise adds up to much more or less than independent noise.
+    """
     ordered = apart.value.flatten(1).sort(dim=0).values
     noisy = (ordered[1:] != ordered[:-1]).all(dim=0)
     values = at_once.value.flatten(1)[:, noisy]
-    if values.shape[1] < len(noisy) / 2:
-        return False
-    return any(bool((one == other).float().mean() > SHARED) for one, other in combinations(values, 2))
+    if values.shape[1] >= len(noisy) / 2 and any(
+        bool((one == other).float().mean() > SHARED) for one, other in combinations(values, 2)
+    ):
+        return "the same"
+    alone, together = (float((it.value - it.weight * draws).sum(dim=0).square().sum()) for it in (apart, at_once))
+    if alone > 0 and not 1 / MUCH < together / alone < MUCH:
+        return "opposite" if together < alone else "common"
+    return ""
 
 
 def _global_randomness(device: torch.device) -> list[bytes]:

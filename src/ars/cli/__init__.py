@@ -5,7 +5,8 @@ import shlex
 import sys
 from collections.abc import Sequence
 
-from ars.cli.errors import is_short_of_memory, plain_warnings, told
+from ars.certification.shortage import is_short_of_memory
+from ars.cli.errors import plain_warnings, told
 from ars.cli.streams import say, usable_streams
 
 try:

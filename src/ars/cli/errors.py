@@ -67,8 +67,3 @@ def told(error: Exception) -> str:
     where = f"{place}: " if place is not None else ""
     advice = f"; {ADVICE[error.errno]}" if error.errno in ADVICE else ""
     return f"{where}{error.strerror}{advice}"
-
-
-def is_short_of_memory(error: RuntimeError) -> bool:
-    """Whether torch found no memory, on a GPU or, which it has no name for, elsewhere."""
-    return type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error)

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 
 from ars.cli.options import Subparsers, add_command
@@ -17,6 +18,9 @@ The certified radius of a prediction, from noise levels and class probabilities,
   ars radius --sigma 0.71 0.71 --masked --dim 3072 --p-plus 0.99       two-step ARS, Linf (Prop. 2.4)
   ars radius --sigma 0.5 --dim 3072 --p-plus 0.6 --p-minus 0.1         with a bound on the runner-up
 """
+
+
+LONGEST = 1000  # digits; no float is nearer to 0
 
 
 def add_to(commands: Subparsers) -> None:
@@ -38,12 +42,12 @@ def probability(text: str) -> Fraction:
     (Fraction(99, 100), Fraction(1, 1000))
     """
     try:
-        number = Fraction(text)
-    except ZeroDivisionError as error:
+        number = Decimal(text)
+    except InvalidOperation as error:
         raise ValueError from error  # in argparse's words, as below
-    if not 0 <= number <= 1:
+    if not (number.is_finite() and 0 <= number <= 1 and number.adjusted() > -LONGEST):
         raise ValueError
-    return number
+    return Fraction(number)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -18,4 +18,5 @@ def usable_streams() -> None:
 def say(text: str) -> None:
     """A last line on the error stream; where that cannot be written, the exit code says it alone."""
     with contextlib.suppress(OSError):
-        print(text, file=sys.stderr, flush=True)
+        if sys.stderr is not None:  # print would take the output for it
+            print(text, file=sys.stderr, flush=True)

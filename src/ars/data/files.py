@@ -103,6 +103,8 @@ class Files:
         try:
             return archive.read(self._prefix + name)
         except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError) as error:
+            if getattr(error, "errno", None) is not None:  # the system's, which says nothing of the archive
+                raise
             raise DataError(f"{name} in {self.path} is damaged ({error}); get the archive again") from error
         except RuntimeError as error:  # a password, or a compression of another kind
             asked = "unpack the archive, and name the folder"

@@ -39,3 +39,16 @@ def _misfits(value: Any, kind: Any, name: str) -> Iterator[str]:
             yield from (f"{name}.{key} is no key, which is a word" for key in value if not isinstance(key, str))
             for key, item in value.items():
                 yield from _misfits(item, get_args(it)[1], f"{name}.{key}")
+
+
+def contains_itself(value: Any, within: tuple[int, ...] = ()) -> bool:
+    """Whether an alias leads from a value back to it.
+
+    >>> import yaml
+    >>> contains_itself(yaml.safe_load("a: &a {b: *a}")), contains_itself(yaml.safe_load("{a: &a {b: 1}, c: *a}"))
+    (True, False)
+    """
+    if not isinstance(value, dict | list):
+        return False
+    inner = value.values() if isinstance(value, dict) else value
+    return id(value) in within or any(contains_itself(it, (*within, id(value))) for it in inner)

@@ -11,7 +11,7 @@ import yaml
 
 from ars.certification.run_folder import RECIPE
 from ars.data.settings import KEYS
-from ars.experiments.given_keys import misfits
+from ars.experiments.given_keys import contains_itself, misfits
 from ars.experiments.plain_words import in_one_sentence, meant
 from ars.experiments.recipe import Recipe, RecipeError
 from ars.experiments.repeated_keys import repeated_key
@@ -38,8 +38,6 @@ def read_recipe(path: Path | None = None, overrides: Sequence[str] = ()) -> Reci
     try:
         values = parser.instantiate(parser.parse_args(arguments))
         return Recipe(**{key.name: values[key.name] for key in fields(Recipe)})
-    except RecursionError as error:
-        raise RecipeError(f"{path} holds a value that contains itself; mend it") from error
     except (ArgumentError, ValueError, TypeError) as error:
         raise RecipeError(_blamed(in_one_sentence(error), path, overrides)) from error
 
@@ -65,11 +63,15 @@ def _check_mapping(path: Path) -> None:
         raise RecipeError(
             f"{path} is not a text file; a recipe is one, in YAML ('ars train --keys' lists its keys)"
         ) from error
+    except RecursionError as error:
+        raise RecipeError(f"{path} is nested too deeply for a recipe; mend it") from error
     except yaml.YAMLError as error:
         raise RecipeError(f"{path} is not YAML, which a recipe is: {' '.join(str(error).split())}; mend it") from error
     if not isinstance(content, dict):
         found = "is empty" if content is None else f"holds a {type(content).__name__}"
         raise RecipeError(f"{path} {found}; a recipe is keys such as 'sigma: 0.5' ('ars train --keys' lists them)")
+    if contains_itself(content):
+        raise RecipeError(f"{path} holds a value that contains itself; mend it")
     if twice := repeated_key(text):
         raise RecipeError(f"{path}: {twice}")
     for name, value in _no_parts(content, Recipe()):

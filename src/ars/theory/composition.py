@@ -51,7 +51,8 @@ def _composable(part: TradeOff) -> Profiled | Numeric:
     kind = type(part)
     if not isinstance(part, Profiled | Numeric):
         raise TypeError(f"composition needs the privacy profile delta(eps) of every part, {kind.__name__} has none")
-    if isinstance(part, Profiled) and _defined(kind, "delta") > _defined(kind, "__call__"):
+    composed_by = _defining(kind, "parts" if isinstance(part, Numeric) else "delta")
+    if composed_by and _function(composed_by) not in (None, _function(kind)):
         raise TypeError(
             f"{kind.__name__} has a trade-off function of its own but inherits the privacy profile delta(eps), by "
             "which parts are composed; give it its own"
@@ -59,9 +60,16 @@ def _composable(part: TradeOff) -> Profiled | Numeric:
     return part
 
 
-def _defined(kind: type, name: str) -> int:
-    """How many classes up; -1 where the object itself has it."""
-    return next((place for place, it in enumerate(kind.__mro__) if name in vars(it)), -1)
+def _defining(kind: type, name: str) -> type | None:
+    """The class that has a name of its own; none where it is the object's."""
+    return next((it for it in kind.__mro__ if name in vars(it) or name in vars(it).get("__annotations__", {})), None)
+
+
+def _function(kind: type) -> object:
+    """The trade-off function of a class; none where it leaves that to others."""
+    owner = _defining(kind, "__call__")
+    found = None if owner is None or getattr(owner, "_is_protocol", False) else vars(owner)["__call__"]
+    return None if getattr(found, "__isabstractmethod__", False) else found
 
 
 def total_noise(sigmas: Sequence[float]) -> float:

@@ -1,5 +1,6 @@
 """What a sweep file means, and what is said of one that means nothing."""
 
+import os
 from functools import lru_cache
 from pathlib import Path
 
@@ -121,8 +122,10 @@ ONE = "recipe: base.yaml\ngroups: [{methods: [cohen], sigma: [1]}]"
         ("recipe: base.yaml\ngroups: [{methods: [cohen], sigma: [1], k: }]", "groups[0].k is empty; give it a value"),
         ("recipe: base.yaml\ngroups: [{methods: [cohen], sigma: [1], overide: {}}]", "no key groups[0].overide; docs"),
         ("recipe: base.yaml\ngroups: [{methods: [cohen], sigma: [1], override: {1: 2}}]", "override.1 is no key"),
-        (f"{ONE}\nrough: &a [*a]", "rough[0] has keys of its own, got [[...]]"),
         (f"{ONE}\nother: &a [*a]", "contains itself; mend it"),
+        (f"{ONE}\nother: &a {{b: *a}}", "contains itself; mend it"),
+        (f"{ONE}\nother: " + 3000 * "[" + 3000 * "]", "nested too deeply"),
+        (f"{ONE}\noverride: {{cohen: }}", "override.cohen is empty"),
         ("recipe: base.yaml\ngroups: [3]", "groups[0] has keys of its own, got 3; docs"),
     ],
 )
@@ -184,3 +187,14 @@ def test_table_1_is_whole():
         if method != "unicr" or paper_beta(k, sigma) != 2  # the same noise as Cohen et al.'s, draw for draw
     }
     assert sorted(names) == sorted(wanted)
+
+
+def test_a_pipe_is_no_sweep_file(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(SweepError, match="pipe is no file; save the sweep to one"):
+        read_sweep(tmp_path / "pipe")
+
+
+def test_an_override_may_be_null(written):
+    sweep = read_sweep(written(f"{ONE}\noverride: {{cohen: {{beta: }}}}"))
+    assert sweep.cells[0].recipe.beta is None

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 import yaml
 
 from ars.certification.limits import MOST_DRAWS
-from ars.experiments.given_keys import misfits
+from ars.experiments.given_keys import contains_itself, misfits
 from ars.experiments.plain_words import in_one_sentence
 from ars.experiments.recipe import Method, Recipe, cell_name
 from ars.experiments.recipe_file import read_recipe, recipe_keys
@@ -175,12 +175,15 @@ def _parse(path: Path) -> SweepFile:
         text = path.read_text(encoding="utf-8")
         if twice := repeated_key(text):
             raise ValueError(twice)
-        if isinstance(given := yaml.safe_load(text), dict) and (misfit := next(misfits(given, SweepFile), None)):
+        given = yaml.safe_load(text)
+        if contains_itself(given):
+            raise ValueError("it holds a value that contains itself; mend it")
+        if isinstance(given, dict) and (misfit := next(misfits(given, SweepFile), None)):
             raise ValueError(misfit)
         values = parser.instantiate(parser.parse_args([f"--sweep={path}"]))
         return SweepFile(**{key.name: values[key.name] for key in fields(SweepFile)})
     except RecursionError as error:
-        raise SweepError(f"{path} holds a value that contains itself; mend it") from error
+        raise SweepError(f"{path} is nested too deeply for a sweep; mend it") from error
     except (ArgumentError, ValueError, TypeError, yaml.YAMLError) as error:
         raise SweepError(f"{path}: {in_one_sentence(error)}; docs/sweep.md says what a sweep file holds") from error
 
