@@ -10,8 +10,10 @@ from torch import nn
 from ars import adaptive, certify, cohen, predict, sukenik
 from ars.certification.evaluating import evaluating
 from ars.certification.independence import check_independent
-from ars.models import Normalize, UNet, cifar_resnet, small_cnn
-from ars.smoothing import Gaussian, Release, SmoothedClassifier, compose, draw_like, last
+from ars.models import Normalize, UNet, cifar_resnet
+from ars.smoothing import Gaussian, SmoothedClassifier, compose, draw_like, last
+
+from .own_parts import Function, Noisy, plain
 
 TRIAL = [8] + [1] * 8 + [16] * 3
 REFUSED = "answers otherwise to a noisy image alone than among others"
@@ -42,15 +44,6 @@ def mean_of_the_batch(releases):
     return releases[-1].value + 0.3 * releases[-1].value.mean(dim=0)
 
 
-class Function(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
-
-
 class Spy(nn.Module):
     """Two pixels as logits, and how many images each call had."""
 
@@ -61,11 +54,6 @@ class Spy(nn.Module):
     def forward(self, x):
         self.calls.append(len(x))
         return x.flatten(1)[:, :2]
-
-
-def plain():
-    torch.manual_seed(0)
-    return small_cnn(4, width=8)
 
 
 @pytest.mark.parametrize(
@@ -309,24 +297,12 @@ def test_each_image_is_answered_once():
         certify(cohen(network, sigma=0.5), torch.rand(2, 3, 16, 16), n_estimate=1000, seed=0)
 
 
-class Uniform(Gaussian):
-    """Noise of another kind, drawn however its author thought of it."""
-
-    def __init__(self, like):
-        super().__init__(0.5)
-        self.like = like
-
-    def release(self, x, past, generator):
-        one = torch.ones(1, 1, 1, 1)
-        return Release(x + self.like(x, generator), weight=one, std=0.5 * one)
-
-
 def test_noise_that_one_generator_of_several_drew_is_told_how_to_be_drawn():
     images = torch.rand(2, 3, 16, 16)
-    naive = Uniform(lambda x, generator: torch.empty_like(x).uniform_(-1, 1, generator=generator[0]))
+    naive = Noisy(lambda x, generator: torch.empty_like(x).uniform_(-1, 1, generator=generator[0]))
     with pytest.raises(ValueError, match=rf"{REFUSED}.* steps whose noise is drawn with ars\.draw_like$"):
         certify(SmoothedClassifier(compose(naive), last, plain()), images, seed=0)
-    sound = Uniform(lambda x, generator: draw_like(x, generator, lambda run, one: run.uniform_(-1, 1, generator=one)))
+    sound = Noisy(lambda x, generator: draw_like(x, generator, lambda run, one: run.uniform_(-1, 1, generator=one)))
     check_independent(SmoothedClassifier(compose(sound), last, plain()), images)
 
 

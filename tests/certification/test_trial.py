@@ -7,36 +7,11 @@ from torch import nn
 from ars import certify, cohen
 from ars.certification.independence import check_independent
 from ars.certification.trial import try_out
-from ars.models import small_cnn
 from ars.smoothing import Gaussian, Release, SmoothedClassifier, compose, draw_like, last
 
+from .own_parts import Function, Noisy, plain
+
 REFUSED = "answers otherwise to a noisy image alone than among others"
-
-
-class Function(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
-
-
-class Noisy(Gaussian):
-    """Noise drawn however its author thought of it."""
-
-    def __init__(self, like):
-        super().__init__(0.5)
-        self.like = like
-
-    def release(self, x, past, generator):
-        one = torch.ones(1, 1, 1, 1)
-        return Release(x + self.like(x, generator), weight=one, std=0.5 * one)
-
-
-def plain():
-    torch.manual_seed(0)
-    return small_cnn(4, width=8)
 
 
 def each_its_own(x, generator, make):
