@@ -6,8 +6,9 @@ import mpmath
 import numpy as np
 import pytest
 from mpmath import mpf
+from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
-from scipy.stats import ncx2
+from scipy.stats import chi2, ncx2
 
 from ars.smoothing.gaussian import SCALE_ERROR
 from ars.theory import UnsupportedThreat, chi_squared, rs_radius_l2, sukenik_radius
@@ -163,6 +164,48 @@ def test_extremes_are_finite_and_safe(dim, sigma, p):
         # the log-likelihood ratio is nearly normal, of variance (a/s)^2 (1 + 2 d rate^2 s^2)
         rough = rs_radius_l2(sigma, p, 1 - p) / math.sqrt(1 + 2 * dim * (0.01 * sigma) ** 2)
         assert radius == pytest.approx(rough, rel=0.06)
+
+
+def xi_by_integration(distance, s0, s1, dim, p_a):
+    """The same bound by a sum over the coordinate along x' - x, the rest being a central chi-squared."""
+    unit = np.linspace(-12, 12, 20_001)
+    weights = np.exp(-(unit**2) / 2) / np.exp(-(unit**2) / 2).sum()
+    slope = 1 / (2 * s0**2) - 1 / (2 * s1**2)
+
+    def above(threshold, mean, std):
+        """The probability that the log-likelihood ratio of x' to x is above the threshold."""
+        along = mean + std * unit
+        rest = (threshold - along**2 / (2 * s0**2) + (along - distance) ** 2 / (2 * s1**2)) / slope / std**2
+        return float(weights @ (chi2.sf if slope > 0 else chi2.cdf)(rest, dim - 1))
+
+    middle, width = slope * s0**2 * dim, 60 * (distance / s0 + abs(slope) * s0**2 * math.sqrt(2 * dim))
+    threshold = brentq(lambda at: above(at, 0.0, s0) - (1 - p_a), middle - width, middle + width, xtol=1e-13)
+    return above(threshold, distance, s1)
+
+
+def test_both_ways_to_the_bound_agree():
+    for dim, p, other in ((192, 0.9, 0.49), (3072, 0.99, 0.505), (27_648, 0.6, 0.4995)):
+        assert xi_by_integration(0.4, 0.5, other, dim, p) == pytest.approx(xi(0.4, 0.5, other, dim, p), rel=1e-6)
+
+
+@pytest.mark.parametrize("dim", [196_608, 786_432, 1_190_000, 1_199_990])
+@pytest.mark.parametrize(("sigma", "rate"), [(0.25, 0.001), (0.02, 0.01)])
+def test_large_images_have_a_radius_however_sure_the_label_is(dim, sigma, rate):
+    for p in (0.75, 0.9999, 1 - 1e-9, 1 - 2.0**-53):
+        radius = sukenik_radius(sigma, rate, dim, p)
+        assert 0 < radius < rs_radius_l2(sigma, p, 1 - p)
+        assert worst_level(radius, sigma, rate, dim) > 1 - p
+        for sign in (-1, 1) if p < 1 - 1e-10 else ():
+            assert xi_by_integration(radius, sigma, sigma * math.exp(sign * rate * radius), dim, p) < 0.5
+    if dim < 200_000:  # where there is much room, little is lost
+        rough = rs_radius_l2(sigma, 0.9999, 1e-4) / math.sqrt(1 + 2 * dim * (rate * sigma) ** 2)
+        assert sukenik_radius(sigma, rate, dim, 0.9999) == pytest.approx(rough, rel=0.06)
+
+
+def test_images_that_are_too_large_are_refused_at_once_and_at_the_limit_nothing_is_proved():
+    assert sukenik_radius(0.25, 0.001, chi_squared.MOST, 0.99) == 0
+    with pytest.raises(ValueError, match="a sum of at most 1200000"):
+        sukenik_radius(0.25, 0.001, chi_squared.MOST + 1, 0.51)
 
 
 @pytest.mark.parametrize("p", [0.0, 0.3, 0.5])

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import cast
 
-from torch import nn
+from torch import Tensor, nn
 
 from ars.smoothing.mechanism import Generators, Images, Release, Step
 from ars.theory import Ball, Norm, TradeOff, certified_radius
@@ -26,7 +26,9 @@ class Composition(nn.Module):
         """Sample every step in turn; all of it together is what the classifier may see."""
         releases: list[Release] = []
         for step in self.steps:
-            releases.append(cast(Step, step).release(x, releases, generator))
+            release = cast(Step, step).release(x, releases, generator)
+            _check_release(step, release)
+            releases.append(release)
         return releases
 
     def guarantee(self, ball: Ball) -> TradeOff:
@@ -43,6 +45,16 @@ class Composition(nn.Module):
     def sigmas(self) -> tuple[float, ...]:
         """The noise budgets of the steps, in order."""
         return tuple(cast(Step, step).sigma for step in self.steps)
+
+
+def _check_release(step: nn.Module, release: object) -> None:
+    """Refuse what is no release, before somebody computes with it."""
+    parts = (release.value, release.weight, release.std) if isinstance(release, Release) else ()
+    if not parts or not all(isinstance(part, Tensor) for part in parts):
+        got = [type(part).__name__ for part in parts] or type(release).__name__
+        raise TypeError(
+            f"{type(step).__name__}.release must return ars.Release(value, weight, std), all three tensors, got {got}"
+        )
 
 
 def compose(*steps: Step) -> Composition:

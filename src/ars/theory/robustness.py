@@ -57,7 +57,11 @@ def certified_radius(
     """
 
     def holds(radius: float) -> bool:
-        return is_robust(guarantee(Ball(norm, dim, radius)), p_plus, p_minus)
+        promised = guarantee(Ball(norm, dim, radius))
+        if not callable(promised):
+            got = type(promised).__name__
+            raise TypeError(f"a guarantee must be a trade-off function such as ars.theory.Gaussian(mu), got {got}")
+        return is_robust(promised, p_plus, p_minus)
 
     p_plus, p_minus = _checked(p_plus, p_minus)
     if not holds(0.0) or p_plus <= p_minus:

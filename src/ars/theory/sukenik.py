@@ -20,7 +20,7 @@ import math
 from scipy.special import ndtri
 
 from ars.theory.arguments import as_number, not_above
-from ars.theory.chi_squared import tail_bounds
+from ars.theory.chi_squared import MOST, check_size, tail_bounds
 from ars.theory.robustness import rs_radius_l2
 from ars.theory.rounding import down
 from ars.theory.threat import Norm, check_dim, check_norm
@@ -35,9 +35,17 @@ CLOSE = 1e-8
 
 
 def worst_level(distance: float, sigma: float, rate: float, dim: int) -> float:
-    """The largest proved p_B at which xi < 1/2 on both sides, at this distance and so at every smaller one."""
-    moved = distance / sigma
-    log_range = max(rate * distance + LOG_ERROR, moved / (2 * MOST_CENTRE) * (1 + 1e-6))
+    """The largest proved p_B at which xi < 1/2 on both sides, at this distance and so at every smaller one.
+
+    The interval of s1 is widened where a non-centrality, at most (moved / (1 - e^-2k))^2, would be too large to compute
+    with; where no interval is wide enough for that, nothing is proved.
+    """
+    check_size(dim, 0.0)
+    moved, room = distance / sigma, math.sqrt(MOST - dim)
+    if moved >= room:
+        return 0.0
+    least = max(moved / (2 * MOST_CENTRE), -math.log1p(-moved / room) / 2)
+    log_range = max(rate * distance + LOG_ERROR, least * (1 + 1e-6))
     return min(_level(moved, -log_range, dim), _level(moved, log_range, dim))
 
 
