@@ -1,11 +1,10 @@
 """Which networks have kernels."""
 
-from importlib.util import find_spec
-
 import torch
 from torch import nn
 
 from ars.kernels.bottleneck import FusedResNet50
+from ars.kernels.compiler import can_compile
 from ars.kernels.resnet import FusedResNet
 from ars.kernels.unet import FusedUNet, can_fuse
 from ars.models import CifarResNet, ResNet50, UNet
@@ -21,7 +20,7 @@ def fused(network: nn.Module, images: Images, *, least: int) -> nn.Module | None
     They must be able to take at least so many images at once.
     """
     _, channels, height, width = images.shape
-    if images.device.type != "cuda" or not find_spec("triton") or height % 4 or width % 4 or channels > 4:
+    if images.device.type != "cuda" or not can_compile() or height % 4 or width % 4 or channels > 4:
         return None
     if torch.cuda.get_device_capability(images.device) < NATIVE_BF16:
         return None

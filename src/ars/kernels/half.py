@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 from copy import deepcopy
-from importlib.util import find_spec
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from ars.kernels.compiler import can_compile
 from ars.kernels.cudnn import choosing
 from ars.kernels.fold import fold
 
@@ -73,5 +73,5 @@ class Half(nn.Module):
 
     def compile_for(self, batch: int) -> None:
         """Compile the network for batches of this size, where there is a compiler."""
-        if batch not in self.compiled and find_spec("triton"):
+        if batch not in self.compiled and can_compile():
             self.compiled[batch] = torch.compile(self.network, dynamic=False)

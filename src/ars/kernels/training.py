@@ -6,13 +6,13 @@ padding), and 16 channels have convolutions of their own. Gradients are those of
 
 import copy
 from collections.abc import Callable
-from importlib.util import find_spec
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ars.kernels.compiler import can_compile
 from ars.kernels.unet import SLOPE
 from ars.models import CifarResNet, UNet
 from ars.models.resnet import BasicBlock
@@ -33,7 +33,7 @@ def with_kernels(
 
     A network that is not usable stays: the kernels know its parts as they were made.
     """
-    if not find_spec("triton"):
+    if not can_compile():
         return model
     twin = _twin(model, dtype, usable)
     assert isinstance(twin, SmoothedClassifier)
