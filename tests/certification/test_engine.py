@@ -159,7 +159,7 @@ def test_the_last_layer_stays_in_float32_and_exact():
 
 def test_a_network_is_compiled_for_one_size_of_batch_at_a_time(monkeypatch):
     asked = []
-    monkeypatch.setattr("ars.kernels.half.find_spec", lambda name: name == "triton")
+    monkeypatch.setattr("ars.kernels.half.can_compile", lambda: True)
     monkeypatch.setattr(torch, "compile", lambda network, dynamic: lambda x: asked.append(len(x)) or network(x))
     half = Half(small_cnn(10, width=8))
     plain = [half(torch.ones(size, 3, 8, 8)) for size in (2, 3, 4)]
@@ -243,6 +243,57 @@ def test_a_users_module_may_look_into_the_parts_that_were_replaced(images):
     assert type(standing.made) is Half
     assert list(standing.parameters()) == list(standing.made.parameters())
     assert not hasattr(standing, "nothing")
+
+
+class Casting(nn.Module):
+    """A network that is kept in another precision, and casts what goes in and out."""
+
+    def __init__(self, dtype, network):
+        super().__init__()
+        self.dtype, self.network = dtype, network.to(dtype)
+
+    def forward(self, image):
+        return self.network(image.to(self.dtype)).float()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+@pytest.mark.parametrize(
+    "make", [lambda: nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 5)), lambda: UNet(4)]
+)
+def test_a_network_that_is_kept_in_another_precision_runs_itself(dtype, make, images):
+    torch.manual_seed(0)
+    model = SmoothedClassifier(compose(Gaussian(0.5)), last, Casting(dtype, make()))
+    assert list(known_networks(model)) == []
+    assert list(known_networks(model.float()))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+def test_votes_of_a_network_in_another_precision_are_those_of_float32_but_for_rounding(dtype, images):
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 5))
+    full = votes(SmoothedClassifier(compose(Gaussian(0.5)), last, network), images, n=200)
+    half = votes(
+        SmoothedClassifier(compose(Gaussian(0.5)), last, Casting(dtype, network)), images, n=200, precision="bfloat16"
+    )
+    assert np.abs(half - full).sum() <= 0.1 * full.sum()
+
+
+class ByKeyword(nn.Module):
+    """Gives its parts their images by name."""
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.ReLU()), cifar_resnet(8, 4)
+
+    def forward(self, image):
+        return self.head(x=self.body(input=image)[:, :3])
+
+
+def test_a_users_module_may_name_what_it_gives_its_parts(images):
+    torch.manual_seed(0)
+    model = SmoothedClassifier(compose(Gaussian(0.5)), last, ByKeyword())
+    half = votes(model, images, n=100, precision="bfloat16")
+    assert np.abs(half - votes(model, images, n=100, precision="float32")).sum() <= 0.1 * half.sum()
 
 
 def test_copies_of_a_network_on_several_gpus_are_left_alone():

@@ -15,6 +15,15 @@ def test_a_leak_is_measured_by_the_spread_within_an_image():
     assert not alike(apart, apart + torch.tensor([0.1, 0.0]), images=2)
 
 
+def test_rounding_may_be_that_of_another_type():
+    torch.manual_seed(0)
+    one = 10 + 0.01 * torch.randn(8, 3)
+    other = one.bfloat16().float()
+    assert not alike(one, other, images=2)
+    assert alike(one, other, images=2, rounded_to=torch.bfloat16)
+    assert not alike(one, one + torch.tensor([5.0, 0.0, 0.0]), images=2, rounded_to=torch.bfloat16)
+
+
 def test_answers_move_where_a_gap_between_classes_does():
     same = torch.tensor([[1.0, 0.0, 0.0]]).repeat(8, 1)
     assert not moves(same, images=2)

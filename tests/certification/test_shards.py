@@ -115,6 +115,29 @@ def test_other_settings_are_refused_and_change_nothing(tmp_path, other, words):
     assert read_manifest(tmp_path) == manifest()
 
 
+@pytest.mark.parametrize(
+    ("other", "which"),
+    [
+        (manifest(alpha=0.1), "with alpha=0.05, asked for is 0.1"),
+        (replace(manifest(), model="other"), "of a model with other weights or noise"),
+        (replace(manifest(), images=(13.0,)), "of other images: there were 12 test images, now there are 13"),
+    ],
+)
+def test_what_was_begun_without_records_so_far_is_told_and_stays(tmp_path, other, which):
+    """Another process may be at work on the first shard, so that it is not replaced."""
+    begin(tmp_path, replace(manifest(), images=(12.0,)))
+    with pytest.raises(
+        RecordError, match=f"was begun for records {which}, and has none yet; remove that folder, unless"
+    ):
+        begin(tmp_path, other)
+    write_shard(tmp_path, 0, [record(0)])
+    with pytest.raises(
+        RecordError, match=f"holds records {which}; certify under another --name, or remove that folder"
+    ):
+        begin(tmp_path, other)
+    assert read_manifest(tmp_path) == replace(manifest(), images=(12.0,))
+
+
 def test_a_setting_that_only_the_records_have_is_refused(tmp_path):
     begin(tmp_path, manifest(mode="curve"))
     with pytest.raises(RecordError, match="records with mode=curve, asked for is None"):
@@ -247,6 +270,7 @@ def test_records_of_other_images_are_refused(tmp_path, images, sentence):
     begin(tmp_path, replace(manifest(), images=(12.0, 0.25, 0.5)))  # by an earlier version, which kept less
     seen = (12.0, 0.2501, 0.4999, 0.1, 0.2)  # decoded by another version
     begin(tmp_path, replace(manifest(examples=7), images=seen))
+    write_shard(tmp_path, 0, [record(0)])
     with pytest.raises(RecordError, match=f"holds records of other images: {sentence}; certify under another --name"):
         begin(tmp_path, replace(manifest(), images=images))
 
@@ -268,6 +292,7 @@ def test_packed_records_are_not_written_beside(tmp_path):
 def test_files_of_the_same_names_that_have_changed_are_refused(tmp_path):
     begin(tmp_path, replace(manifest(), files="abc"))
     begin(tmp_path, replace(manifest(), files="abc"))
+    write_shard(tmp_path, 0, [record(0)])
     with pytest.raises(RecordError, match="other images: files of the same names have changed; certify under another"):
         begin(tmp_path, replace(manifest(examples=7), files="abd"))
 

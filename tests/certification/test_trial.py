@@ -190,3 +190,118 @@ def test_answers_that_never_change_are_asked_for_in_a_few_other_places_only():
 
     check_independent(cohen(Function(constant), sigma=0.5), torch.rand(20, 3, 8, 8))
     assert sum(calls) == 16 + 3 * 16 + 8 * 8
+
+
+def fine(x):
+    """Logits of four pixels, to the last bit the same wherever an image is asked about; they move little."""
+    return 10 + 0.01 * x.flatten(1)[:, :4]
+
+
+def other_kernels(x, logits):
+    """Alone an image is answered by other kernels, which round as bf16 does."""
+    return logits.bfloat16().float() if len(x) == 1 else logits
+
+
+def steep(x):
+    """Certainties that hang on the last digits of logits, in which kernels differ."""
+    logits = fine(x) + 0.012 * torch.tensor([1.0, 0.0, 0.0, 0.0])
+    rounded = logits * (1 + 1e-6 * torch.tensor([1.0, -1.0, 1.0, -1.0])) if len(x) == 1 else logits
+    return (3e3 * rounded).softmax(dim=1)
+
+
+@pytest.mark.parametrize("network", [lambda x: other_kernels(x, fine(x)), steep], ids=["bf16", "steep"])
+def test_other_kernels_for_other_sizes_of_batch_are_no_fault(network):
+    calls = []
+    model = cohen(Function(lambda x: calls.append(len(x)) or network(x)), sigma=0.5)
+    for seed in range(20):
+        torch.manual_seed(seed)
+        try_out(model, torch.rand(2, 3, 8, 8))
+    assert sum(calls) > 20 * (16 + 3 * 16) + 600  # some were suspected
+
+
+def test_networks_in_bf16_pass_whatever_their_weights_are():
+    for seed in range(20):
+        torch.manual_seed(seed)
+        parts = nn.Sequential(nn.Flatten(), nn.Linear(192, 256), nn.ReLU(), nn.Linear(256, 10)).bfloat16()
+        network = Function(lambda x, parts=parts: parts(x.bfloat16()).float())
+        try_out(cohen(network, sigma=0.12), torch.rand(2, 3, 8, 8))
+
+
+class Faulty(nn.Module):
+    """A fault far smaller than what other kernels round, which would hide it."""
+
+    def __init__(self, fault):
+        super().__init__()
+        self.fault, self.kept = fault, {}
+
+    def forward(self, x):
+        return other_kernels(x, self.fault(self.kept, x, fine(x)))
+
+
+def in_groups(size):
+    return lambda kept, x, logits: torch.cat([some - 0.2 * some.mean(dim=0) for some in logits.split(size)])
+
+
+def every_other_one(kept, x, logits):
+    return torch.cat([logits[place::2] - 0.2 * logits[place::2].mean(dim=0) for place in range(min(2, len(x)))])
+
+
+def by_place(kept, x, logits):
+    return logits + 1e-3 * torch.randn(logits.shape, generator=torch.Generator().manual_seed(0))
+
+
+def with_a_first_call(kept, x, logits):
+    shift = kept.get("shift", 0.0)
+    kept["shift"] = torch.tensor([1e-3, 0.0, 0.0, 0.0])
+    return logits + shift
+
+
+def with_the_call_before(kept, x, logits):
+    before, kept["before"] = kept.get("before", 0.0), 0.2 * logits.mean(dim=0)
+    return logits - before
+
+
+def slowly_remembering(kept, x, logits):
+    kept["mean"] = 0.999 * kept.get("mean", 0.0) + 0.001 * logits.mean(dim=0)
+    return logits - kept["mean"] * torch.tensor([1.0, 0.0, 0.0, 0.0])
+
+
+FAULTS = {
+    "pairs": in_groups(2),
+    "groups of four": in_groups(4),
+    "groups of eight": in_groups(8),
+    "the whole batch": in_groups(1000),
+    "every other one": every_other_one,
+    "largest of the batch": lambda kept, x, logits: logits - 0.2 * logits.amax(dim=0),
+    "place": by_place,
+    "first call": with_a_first_call,
+    "call before": with_the_call_before,
+    "slow memory": slowly_remembering,
+    "size of the batch": lambda kept, x, logits: logits * torch.linspace(1, 1 + len(x), 4),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+def test_faults_do_not_hide_behind_what_other_kernels_round(fault):
+    for seed in range(5):
+        torch.manual_seed(seed)
+        with pytest.raises(ValueError, match=REFUSED):
+            try_out(cohen(Faulty(fault), sigma=0.5), torch.rand(2, 3, 8, 8))
+
+
+def test_a_model_that_takes_no_plain_images_is_not_cleared():
+    def bright(x):
+        if (x.mean(dim=(1, 2, 3)) < 0.7).any() or (x.mean(dim=(1, 2, 3)) > 0.97).any():
+            raise IndexError("too dark or too bright")
+        return other_kernels(x, fine(x))
+
+    with pytest.raises(ValueError, match=REFUSED):
+        try_out(cohen(Function(bright), sigma=0.1), torch.full((2, 3, 8, 8), 0.9))
+
+
+def test_answers_that_are_written_into_the_same_memory_are_told_apart():
+    memory = torch.empty(16, 4)
+    try_out(cohen(Function(lambda x: memory[: len(x)].copy_(fine(x))), sigma=0.5), torch.rand(2, 3, 8, 8))
+    shared = Function(lambda x: memory[: len(x)].copy_(fine(x) - 0.2 * fine(x).mean(dim=0)))
+    with pytest.raises(ValueError, match=REFUSED):
+        try_out(cohen(shared, sigma=0.5), torch.rand(2, 3, 8, 8))

@@ -16,8 +16,9 @@ import torch
 from torch import nn
 
 from ars.certification.limits import BLOCK
-from ars.certification.network_state import changed_by_hand, is_familiar, shares_parts, state
+from ars.certification.network_state import changed_by_hand, is_familiar, shares_parts, state, tensors_of
 from ars.certification.our_networks import as_made
+from ars.certification.plain_tensors import is_plain
 from ars.kernels.fusing import fused
 from ars.kernels.half import Half
 from ars.kernels.images import Finish, FromImages
@@ -82,9 +83,9 @@ class StandIn(nn.Module):
         self.made, self._of = made, [network]  # in a list, so that it is no part
         self.training = network.training
 
-    def forward(self, x: torch.Tensor) -> object:
-        """What the network made ready answers."""
-        return self.made(x)
+    def forward(self, *given: torch.Tensor, **named: torch.Tensor) -> object:
+        """What the network made ready answers, by whatever name its image was given."""
+        return self.made(*given, *named.values())
 
     def __getattr__(self, name: str) -> Any:
         """What is not ours is the network's, such as one of its layers."""
@@ -147,6 +148,12 @@ def _finish(model: SmoothedClassifier) -> tuple[Finish, nn.Module] | None:
 
 
 def _knows(module: nn.Module) -> bool:
-    """Whether a network is one of ours, as it was made, or a sequence of plain layers."""
+    """Whether a network is one of ours, as it was made, or a sequence of plain layers; in float32 both."""
     plain = type(module) is nn.Sequential and all(type(part) in PLAIN for part in module.modules())
-    return (plain or as_made(module)) and not changed_by_hand(module) and not shares_parts(module)
+    usual = (plain or as_made(module)) and not changed_by_hand(module) and not shares_parts(module)
+    return usual and all(_in_float32(tensor) for tensor in tensors_of(module))
+
+
+def _in_float32(tensor: torch.Tensor) -> bool:
+    """Or a count: what somebody keeps in half or double precision casts for itself what goes in and out."""
+    return is_plain(tensor) and tensor.dtype in (torch.float32, torch.int64)

@@ -5,7 +5,8 @@ from weakref import WeakKeyDictionary, ref
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from ars.certification.network_state import changed_by_hand, is_familiar, state
+from ars.certification.network_state import changed_by_hand, is_familiar, state, tensors_of
+from ars.certification.plain_tensors import plain_parts
 from ars.certification.trial import try_out
 from ars.smoothing import SmoothedClassifier, last, minimum_variance
 from ars.smoothing.mechanism import Images
@@ -37,7 +38,8 @@ def check_independent(model: SmoothedClassifier, images: Images) -> None:
 def _is_familiar(model: SmoothedClassifier) -> bool:
     """Whether what a model computes is told by its parts, their settings and their numbers alone."""
     usual = model.combine in (last, minimum_variance) and not changed_by_hand(model)
-    return usual and all(map(is_familiar, model.modules()))
+    told = all(plain_parts(tensor) is not None for tensor in tensors_of(model))
+    return usual and told and all(map(is_familiar, model.modules()))
 
 
 def _parts(model: SmoothedClassifier) -> object:

@@ -22,22 +22,23 @@ def check_logits(logits: object, images: int) -> None:
         raise ValueError(f"the classifier must answer each image once, got {len(logits)} answers to {images} images")
 
 
-def alike(one: Tensor, other: Tensor, *, images: int) -> bool:
+def alike(one: Tensor, other: Tensor, *, images: int, rounded_to: torch.dtype | None = None) -> bool:
     """Whether two answers to the same draws, of so many images one after another, differ by rounding at most.
 
     Votes hang on the gaps between classes. How far a gap may be off is measured by how far it moves over the draws of
     the same image: what all classes share, what differs between images, and classes that never win are no yardstick.
+    Rounding is that of the logits, or that to another type where the network may compute in it.
     """
     leading = _leading(torch.maximum(_finite(one), _finite(other)))
     gaps, moved = _gaps(one, leading, images), _gaps(other, leading, images)
-    off = (gaps - moved).abs()
-    return bool((off <= SAME * _spread(gaps) + _rounding(one, leading, images)).all())  # no number is not alike
+    off, rounding = (gaps - moved).abs(), _rounding(one, leading, images, rounded_to or one.dtype)
+    return bool((off <= SAME * _spread(gaps) + rounding).all())  # no number is not alike
 
 
 def moves(logits: Tensor, *, images: int) -> bool:
     """Whether some gap moves over the draws of an image; where none does, two answers are alike whatever made them."""
     leading = _leading(_finite(logits))
-    return bool((_spread(_gaps(logits, leading, images)) > _rounding(logits, leading, images)).any())
+    return bool((_spread(_gaps(logits, leading, images)) > _rounding(logits, leading, images, logits.dtype)).any())
 
 
 def _finite(logits: Tensor) -> Tensor:
@@ -60,8 +61,8 @@ def _spread(gaps: Tensor) -> Tensor:
     return away.kthvalue(3 * gaps.shape[1] // 4, dim=1, keepdim=True).values
 
 
-def _rounding(logits: Tensor, leading: Tensor, images: int) -> Tensor:
-    """How far rounding moves gaps."""
-    exact = torch.finfo(logits.dtype).eps if logits.is_floating_point() else 0.0
+def _rounding(logits: Tensor, leading: Tensor, images: int, to: torch.dtype) -> Tensor:
+    """How far rounding to a type moves gaps."""
+    exact = torch.finfo(to).eps if to.is_floating_point else 0.0
     sizes = _finite(logits)[:, leading].abs().view(images, -1, len(leading))
     return ROUNDING * exact * (sizes.unsqueeze(3) + sizes.unsqueeze(2))

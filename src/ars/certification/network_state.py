@@ -7,6 +7,8 @@ from zlib import crc32
 import torch
 from torch import Tensor, nn
 
+from ars.certification.plain_tensors import plain_parts
+
 TRAINING_ONLY = {"momentum", "p", "inplace"}  # of torch's BatchNorm and dropout; whether memory is reused
 OF_EVERY = frozenset(vars(nn.Module()))
 PLAIN_VALUES = (bool, int, float, str, tuple, type(None))
@@ -26,11 +28,17 @@ def structure(network: nn.Module) -> Structure:
 def state(network: nn.Module) -> tuple[object, ...]:
     """What changes with the network: its parts, where its numbers are, how often they were written, and their bits.
 
-    Writing through ``.data`` is not counted, and inference tensors count nothing: the bits show it.
+    Writing through ``.data`` is not counted, and inference tensors count nothing: the bits show it. Of tensors that
+    cannot be looked at nothing is told.
     """
-    tensors = [*network.parameters(), *network.buffers()]
+    tensors = _looked_at(tensors_of(network))
     versions = [0 if tensor.is_inference() else tensor._version for tensor in tensors]
     return structure(network), [tensor.data_ptr() for tensor in tensors], versions, checksum(tensors)
+
+
+def tensors_of(network: nn.Module) -> list[Tensor]:
+    """The numbers of a network that torch knows of."""
+    return [*network.parameters(), *network.buffers()]
 
 
 def shares_parts(network: nn.Module) -> bool:
@@ -48,10 +56,10 @@ def checksum(tensors: Sequence[Tensor]) -> list[int]:
     """Numbers that a change of any bit, and with near certainty any exchange of values, changes.
 
     Elsewhere than on a CPU each value's bits, as an integer, times an odd factor of its place, summed modulo 2^64:
-    one number for each size of value comes back, not the weights.
+    one number for each size of value comes back, not the weights. Tensors that cannot be looked at are left out.
     """
     crc, elsewhere = 0, defaultdict(list)
-    for tensor in tensors:
+    for tensor in _looked_at(tensors):
         bits = _bits(tensor)
         if bits.device.type == "cpu":
             crc = crc32(bits.numpy(), crc)  # type: ignore[arg-type]
@@ -70,6 +78,10 @@ def places_sum(words: Tensor) -> int:
         place *= MIX
         total += (some * (place | 1)).sum()
     return int(total)
+
+
+def _looked_at(tensors: Sequence[Tensor]) -> list[Tensor]:
+    return [part for tensor in tensors for part in plain_parts(tensor) or ()]
 
 
 def _parts(network: nn.Module) -> Iterator[tuple[str, nn.Module]]:

@@ -11,6 +11,7 @@ from torch import Tensor
 from ars.certification.bounds import BOUNDS, Bound, check_alpha, check_enough, class_probabilities
 from ars.certification.certificate import Certificate, Prediction
 from ars.certification.estimation import estimate, make_rule
+from ars.certification.in_precision import check_precision
 from ars.certification.independence import check_independent
 from ars.certification.limits import MOST_DRAWS
 from ars.certification.sampling import Precision, check_drawing, local_votes, runs
@@ -94,6 +95,7 @@ def certify(
     names = _names(images, indices)
     check_request(model, schedule, **rule_of, n_select=n_select, seed=seed, precision=precision, indices=names)
     check_independent(model, images)
+    check_precision(model, images, precision)
     models = model.localise(images)
     how: dict[str, Any] = {"seed": seed, "precision": precision, "batch_size": batch_size}
     selected = local_votes(models, images, names, n=n_select, stage="select", **how)
@@ -186,6 +188,7 @@ def predict(
     names = _names(images, indices)
     check_drawing(seed, names, precision)
     check_independent(model, images)
+    check_precision(model, images, precision)
     how: dict[str, Any] = {"seed": seed, "precision": precision, "batch_size": batch_size}
     votes = local_votes(model.localise(images), images, names, n=n, stage="estimate", **how)
     predictions = []

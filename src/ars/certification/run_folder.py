@@ -15,6 +15,9 @@ PACKED = "records.jsonl.gz"  # of a certification that was packed, all of its re
 VOTE, BEGUN_VOTE, MASKS = "vote.json", "vote-begun.json", "masks.npz"
 SWEEP = "sweep.yaml"  # packed beside the cells of a sweep
 
+MASK_DRAWS = 16
+"""How many draws the masks of masks.npz are averaged over."""
+
 GIVEN_SIGMA = "given_sigma"
 """Key of the recipe of a model that was not trained here: the noise that --sigma gave it, null where it has its own."""
 

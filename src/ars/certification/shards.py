@@ -244,16 +244,21 @@ def _check_same(folder: Path, have: Manifest, wanted: Manifest) -> None:
     old, new = ({**it.settings, "every": it.layout.every, "shard_size": it.layout.shard_size} for it in (have, wanted))
     for name in new | old:
         if old.get(name) != new.get(name):
-            raise RecordError(
-                f"{folder} holds records with {name}={old.get(name)}, asked for is {new.get(name)}; "
-                "certify under another --name, or remove that folder"
-            )
+            raise _others(folder, f"with {name}={old.get(name)}, asked for is {new.get(name)}")
     if have.model != wanted.model:
-        raise RecordError(
-            f"{folder} holds records of a model with other weights or noise; certify under another --name"
-        )
+        raise _others(folder, "of a model with other weights or noise")
     told = difference(have.images, wanted.images)
     if not told and have.files and wanted.files and have.files != wanted.files:
         told = "files of the same names have changed"
     if told:
-        raise RecordError(f"{folder} holds records of other images: {told}; certify under another --name")
+        raise _others(folder, f"of other images: {told}")
+
+
+def _others(folder: Path, which: str) -> RecordError:
+    """What is there, and what to do; where no shard is, a process may be making the first, so nothing is replaced."""
+    if any(folder.glob("*.jsonl")):
+        return RecordError(f"{folder} holds records {which}; certify under another --name, or remove that folder")
+    return RecordError(
+        f"{folder} was begun for records {which}, and has none yet; remove that folder, unless a process works on it, "
+        "or certify under another --name"
+    )

@@ -3,16 +3,17 @@
 It refuses what is seen to make draws hang together. A model that passes is not proved to keep them apart.
 """
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from itertools import combinations
 
 import torch
 from torch import Tensor
 
+from ars.certification.asking import PLAIN, Asked, answer, beside_plain_ones, generators, if_it_can, one_by_one
 from ars.certification.evaluating import evaluating
-from ars.certification.logits import NO_NUMBERS, alike, check_logits, moves
-from ars.certification.network_state import checksum
-from ars.certification.shortage import is_short_of_memory
+from ars.certification.logits import NO_NUMBERS, alike, moves
+from ars.certification.network_state import checksum, tensors_of
+from ars.certification.one_size import takes_each_by_itself
 from ars.kernels.cudnn import exact
 from ars.smoothing import SmoothedClassifier
 from ars.smoothing.mechanism import Images, Release
@@ -21,7 +22,6 @@ DRAWS = 8
 IMAGES = 2
 PLACES = 4  # of the given images, between which one is looked for that is not decided
 HALVINGS = 16
-PLAIN = (0.5, 0.0, 1.0)  # levels of images that nobody gave
 TIMES = 10  # that something must be seen
 MUCH = 3.0  # times as large
 SHARED = 0.2  # of an image: noise that is clamped coincides here and there by itself, at less than half as much
@@ -30,7 +30,7 @@ SHARED = 0.2  # of an image: noise that is clamped coincides here and there by i
 @torch.inference_mode()
 def try_out(model: SmoothedClassifier, images: Images) -> None:
     """Refuse a model whose draws are seen to hang together."""
-    numbers = [*model.parameters(), *model.buffers()]
+    numbers = tensors_of(model)
     some = images[:IMAGES]
     draws = some.repeat_interleave(DRAWS // len(some), dim=0)
     with (
@@ -39,11 +39,11 @@ def try_out(model: SmoothedClassifier, images: Images) -> None:
         torch.autocast(images.device.type, enabled=False),
     ):
         dice = _global_randomness(images.device)  # now: other threads may have thrown them while this one waited
-        together = _answer(model, draws, range(DRAWS))
-        if together.isnan().any():
+        together = Asked(draws, answer(model, draws, range(DRAWS)))
+        if together.answers.isnan().any():
             raise ValueError(NO_NUMBERS)
         before = checksum(numbers)
-        alone = _one_by_one(model, draws)
+        alone = one_by_one(model, draws)
         if _global_randomness(images.device) != dice:
             raise ValueError(
                 "the model draws random numbers of its own from torch's global generator, which draws may share; noise "
@@ -54,39 +54,20 @@ def try_out(model: SmoothedClassifier, images: Images) -> None:
                 "the model changes its own weights or buffers while it answers, so that its draws hang together; "
                 "certification needs a network that stays as it is"
             )
-        _check_alike(together, alone, images=len(some))
-        _check_beside_others(model, draws, alone, images=len(some))
+        _check_alike(model, [together, *beside_plain_ones(model, draws)], alone, images=len(some))
         if not moves(alone, images=len(some)) and (undecided := _undecided(model, images)) is not None:
             draws = undecided.repeat_interleave(DRAWS, dim=0)
-            _check_beside_others(model, draws, _one_by_one(model, draws), images=1)
+            _check_alike(model, beside_plain_ones(model, draws), one_by_one(model, draws), images=1)
         _check_noise(model, images[:1].repeat_interleave(DRAWS, dim=0))
 
 
-def _generators(images: Images, seeds: range) -> list[torch.Generator]:
-    return [torch.Generator(images.device).manual_seed(seed) for seed in seeds]
-
-
-def _answer(model: SmoothedClassifier, images: Images, draws: range) -> Tensor:
-    try:
-        logits: Tensor = model(images, _generators(images, draws))
-    except torch.OutOfMemoryError:
-        raise
-    except RuntimeError as error:  # torch's word for sizes that do not fit, among others
-        if is_short_of_memory(error):
-            raise
-        first = f"{type(error).__name__}: {error}".partition("\n")[0]
-        raise ValueError(f"the model cannot take images of shape {list(images.shape[1:])}: {first}") from error
-    check_logits(logits, len(images))
-    return logits
-
-
-def _one_by_one(model: SmoothedClassifier, images: Images) -> Tensor:
-    draws = range(len(images))
-    return torch.cat([_answer(model, images[draw : draw + 1], draws[draw : draw + 1]) for draw in draws])
-
-
-def _check_alike(together: Tensor, alone: Tensor, *, images: int) -> None:
-    if not alike(together, alone, images=images):
+def _check_alike(model: SmoothedClassifier, asked: Sequence[Asked], alone: Tensor, *, images: int) -> None:
+    """Refuse other answers in batches that begin with the draws than alone, unless other kernels round so."""
+    answers = [it.answers[: len(alone)] for it in asked]
+    if all(alike(one, alone, images=images) for one in answers):
+        return
+    small = all(alike(one, alone, images=images, rounded_to=torch.bfloat16) for one in answers)
+    if not (small and takes_each_by_itself(model, asked[0].images[: len(alone)], asked)):
         raise ValueError(
             "the model answers otherwise to a noisy image alone than among others; certification needs a network that "
             "takes each image by itself, without statistics of the batch and without randomness of its own, and steps "
@@ -101,41 +82,22 @@ def _undecided(model: SmoothedClassifier, images: Images) -> Images | None:
     """
     plain = [torch.full_like(images[:1], level) for level in PLAIN]
     one, *others = [*(images[i : i + 1] for i in range(len(images[:PLACES]))), *plain, 1 - images[:1]]
-    here = _one_by_one(model, one.repeat_interleave(DRAWS, dim=0))
+    here = one_by_one(model, one.repeat_interleave(DRAWS, dim=0))
     for other in others:
-        near, far, there = one, other, _if_it_can(_one_by_one, model, other.repeat_interleave(DRAWS, dim=0))
+        near, far, there = one, other, if_it_can(one_by_one, model, other.repeat_interleave(DRAWS, dim=0))
         if there is None:
             continue
         if moves(there, images=1):
             return other
         for _ in range(HALVINGS if _winner(there) != _winner(here) else 0):
             between = (near + far) / 2
-            answers = _if_it_can(_one_by_one, model, between.repeat_interleave(DRAWS, dim=0))
+            answers = if_it_can(one_by_one, model, between.repeat_interleave(DRAWS, dim=0))
             if answers is None:
                 break
             if moves(answers, images=1):
                 return between
             near, far = (between, far) if _winner(answers) == _winner(here) else (near, between)
     return None
-
-
-def _if_it_can(answer: Callable[..., Tensor], *given: object) -> Tensor | None:
-    """The answers to images that nobody gave, unless the model cannot take them: that is no fault of it."""
-    try:
-        return answer(*given)
-    except torch.OutOfMemoryError:
-        raise
-    except Exception:
-        return None
-
-
-def _check_beside_others(model: SmoothedClassifier, draws: Images, alone: Tensor, *, images: int) -> None:
-    """Grey, black and white ones, which move any statistic of the batch, and with it labels, as far as they can."""
-    for level in PLAIN:
-        batch = torch.cat([draws, torch.full_like(draws, level)])
-        among = _if_it_can(_answer, model, batch, range(len(batch)))
-        if among is not None:
-            _check_alike(among[: len(draws)], alone, images=images)
 
 
 def _winner(logits: Tensor) -> int:
@@ -150,8 +112,8 @@ def _check_noise(model: SmoothedClassifier, draws: Images) -> None:
     suspected: dict[int, str] = {}
     for attempt in range(TIMES):
         first = attempt * (DRAWS + 1)
-        apart = model.mechanism.release(draws, _generators(draws, range(first, first + DRAWS)))
-        at_once = model.mechanism.release(draws, _generators(draws, range(first + DRAWS, first + DRAWS + 1)))
+        apart = model.mechanism.release(draws, generators(draws, range(first, first + DRAWS)))
+        at_once = model.mechanism.release(draws, generators(draws, range(first + DRAWS, first + DRAWS + 1)))
         seen: dict[int, str] = {}
         for step, (one, other) in enumerate(zip(apart, at_once, strict=True)):
             if len(other.value) != len(draws):
