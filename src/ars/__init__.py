@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ars import training as training
     from ars.certification.certificate import Certificate, Prediction
     from ars.certification.procedure import certify, predict
+    from ars.experiments.trained import load
     from ars.methods import adaptive, cohen, static_mask, sukenik, unicr
     from ars.smoothing import (
         Gaussian,
@@ -51,6 +52,7 @@ __all__ = [
     "compose",
     "draw_like",
     "last",
+    "load",
     "minimum_variance",
     "normal_like",
     "predict",
@@ -63,6 +65,7 @@ __all__ = [
 _HOMES = {
     "ars.certification.certificate": ("Certificate", "Prediction"),
     "ars.certification.procedure": ("certify", "predict"),
+    "ars.experiments.trained": ("load",),
     "ars.methods": ("adaptive", "cohen", "static_mask", "sukenik", "unicr"),
     "ars.smoothing": (
         "Gaussian",

@@ -454,6 +454,7 @@ def test_the_live_view_says_all_that_is_wanted(capsys):
     at = Progress(total=200, done=40, fresh=20, draws=50_000, seconds=2.0, right=30, radii=40 * 1.501 / 255)
     assert describe(at, "linf") == "certified 75%, average radius 1.50/255, 25,000 draws/s, 16 s left"
     assert "average radius 0.0058," in describe(at, "l2")
+    assert describe(at, None) == "certified 75%, 25,000 draws/s, 16 s left"
     with live_view("run", norm="linf") as show:
         show(at)
         show(dataclasses.replace(at, done=60, fresh=40))  # too soon for another line

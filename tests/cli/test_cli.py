@@ -16,7 +16,7 @@ from mpmath import mp
 from PIL import Image
 
 from ars.cli import COMMANDS, main, make_parser
-from ars.cli.interrupt import end_if_asked, stoppable
+from ars.cli.interrupt import end_if_asked, stoppable, terminable
 from ars.data.settings import Data
 from ars.experiments.recipe import Recipe
 from ars.experiments.recipe_file import read_recipe, recipe_keys
@@ -403,6 +403,25 @@ def test_once_it_is_asked_for_a_signal_is_kept_for_the_next_safe_point():
     with stoppable(at_once=False) as stop:
         os.kill(os.getpid(), signal.SIGTERM)
         assert stop()
+
+
+def test_a_terminal_that_goes_away_ends_work_as_sigterm_does_but_not_under_nohup():
+    before = signal.getsignal(signal.SIGHUP)
+    try:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        with stoppable() as stop:
+            assert not stop()
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert stop()
+        with terminable(), pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        with terminable(), stoppable() as stop:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not stop()
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_a_signal_that_came_too_late_for_a_step_ends_what_comes_after():

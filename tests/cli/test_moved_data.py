@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -45,6 +46,18 @@ def elsewhere(made, tmp_path, monkeypatch):
         (tmp_path / "photos").rename(made / "photos")
 
 
+@contextmanager
+def interrupted(monkeypatch):
+    """While this lasts, trainings end before their model is written."""
+
+    def lose(*_):
+        raise OSError("lost power")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("ars.experiments.training.save_tensors", lose)
+        yield
+
+
 def sentence(capsys):
     [line] = [line for line in capsys.readouterr().err.splitlines() if line.startswith("ars: ")]
     return line
@@ -65,15 +78,36 @@ def test_a_relative_path_is_the_same_run_as_the_absolute_one(made, elsewhere, ca
 
 
 def test_an_interrupted_training_goes_on_from_another_folder(made, elsewhere, monkeypatch):
-    with monkeypatch.context() as patch:
+    with monkeypatch.context() as patch, interrupted(monkeypatch):
         patch.chdir(made)
-        patch.setattr("ars.experiments.training.save_tensors", lambda *_: (_ for _ in ()).throw(OSError("lost power")))
         out = f"--out={elsewhere / 'again'}"
         assert main(["train", out, "--data.root=photos", *SMALL]) == 2
     assert not (elsewhere / "again" / "model.safetensors").exists()
     assert main(["train", out, f"--data.root={made / 'photos'}", *SMALL]) == 0
     weights = [(folder / "model.safetensors").read_bytes() for folder in (made / "run", elsewhere / "again")]
     assert weights[0] == weights[1]
+
+
+def test_an_interrupted_training_goes_on_after_its_images_were_moved(made, elsewhere, capsys, monkeypatch):
+    train = ["train", "--out=again", *SMALL]
+    with interrupted(monkeypatch):
+        assert main([*train, f"--data.root={made / 'photos'}"]) == 2
+    (made / "photos").rename(elsewhere / "photos")
+    fill(elsewhere / "others", seed=1)
+    before = {path: path.read_bytes() for path in (elsewhere / "again").rglob("*") if path.is_file()}
+    capsys.readouterr()
+    assert main([*train, "--data.root=others"]) == 2
+    assert "again was begun on other images than those of others" in sentence(capsys)
+    assert main([*train, "--data.root=photos", "--sigma=0.3"]) == 2
+    assert "holds a run of another recipe (sigma is 0.75 there, 0.3 here)" in sentence(capsys)
+    assert {path: path.read_bytes() for path in (elsewhere / "again").rglob("*") if path.is_file()} == before
+    assert main([*train, "--data.root=photos"]) == 0
+    weights = [(folder / "model.safetensors").read_bytes() for folder in (elsewhere / "run", elsewhere / "again")]
+    assert weights[0] == weights[1]
+    said = capsys.readouterr()
+    assert f"again: goes on with data.root from {elsewhere / 'photos'}, as it was moved" in said.err
+    assert f"ars certify again --data.root {elsewhere / 'photos'}" in said.out
+    assert (elsewhere / "again" / "recipe.yaml").read_bytes() == before[elsewhere / "again" / "recipe.yaml"]
 
 
 def test_the_data_is_found_from_any_folder_and_after_it_was_moved(made, elsewhere, capsys):
@@ -134,13 +168,53 @@ def test_noise_that_is_measured_from_moved_images_is_told_where_they_are(made, e
     assert main([*command, "--data.root=photos"]) == 0
 
 
+OWN = """
+import torch
+
+torch.manual_seed(0)
+net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 16 * 16, 2))
+"""
+
+
+def test_records_of_a_model_of_ones_own_go_on_wherever_its_images_lie(made, elsewhere, capsys, monkeypatch):
+    monkeypatch.syspath_prepend(str(elsewhere))
+    (elsewhere / "own_net.py").write_text(OWN)
+    few = ["--n-select=10", "--n-estimate=20", "--precision=float32", "--device=cpu"]
+    model = ["--model=own_net:net", "--sigma=0.5", "--data.size=16", *few]
+    shutil.copytree(made / "photos", elsewhere / "photos")
+    records = elsewhere / "own" / "certify" / "test" / "shard-00000.jsonl"
+    assert main(["certify", *model, "--out=own", "--data=folder:photos", "--examples=2"]) == 0
+    first = records.read_text().splitlines()
+    same = [f"folder:{elsewhere}/photos", "folder:./photos"]
+    for number, spelling in enumerate(same, start=3):
+        assert main(["certify", *model, "--out=own", f"--data={spelling}", f"--examples={number}"]) == 0
+    (elsewhere / "photos").rename(elsewhere / "pictures")
+    more = ["--examples=5", "--data.workers=0"]
+    assert main(["certify", *model, "--out=own", "--data=folder:pictures", *more]) == 0
+    assert records.read_text().splitlines()[:2] == first
+    assert len(records.read_text().splitlines()) == 5
+    fill(elsewhere / "others", seed=1)
+    fill(elsewhere / "cows", names=("cat", "cow"))
+    capsys.readouterr()
+    assert main(["certify", *model, "--out=own", "--data=folder:others", "--examples=6"]) == 2
+    assert "holds records of other images" in sentence(capsys)
+    assert main(["certify", *model, "--out=own", "--data=folder:cows", "--examples=6", "--name=more"]) == 2
+    assert "own was begun on other images than those of cows" in sentence(capsys)
+    (elsewhere / "pictures" / "cat" / "0.png").rename(elsewhere / "one.png")
+    shutil.rmtree(elsewhere / "pictures")
+    assert main(["predict", "own", "one.png", "--model=own_net:net", *few]) == 0
+    assert capsys.readouterr().out.startswith("one.png: ")
+
+
 SWEEP = """
 recipe: base.yaml
 groups: [{methods: [static_mask], sigma: [0.5], vote: 2, keep_weights: true}]
 """
 
 
-def test_a_sweep_certifies_all_where_a_folder_has_fewer_images_than_it_says(made, tmp_path, capsys, monkeypatch):
+@pytest.fixture
+def swept(made, tmp_path, monkeypatch):
+    """A folder with a sweep of one cell on images beside it."""
     monkeypatch.chdir(tmp_path)
     shutil.copytree(made / "photos", "photos")
     recipe = yaml.safe_load((made / "run" / "recipe.yaml").read_text())
@@ -148,6 +222,37 @@ def test_a_sweep_certifies_all_where_a_folder_has_fewer_images_than_it_says(made
     recipe["certify"] |= {"examples": 100, "n_select": 10, "n_estimate": 20, "precision": "float32"}
     (tmp_path / "base.yaml").write_text(yaml.safe_dump(recipe))
     (tmp_path / "own.yaml").write_text(SWEEP)
+    return tmp_path
+
+
+def test_a_sweep_goes_on_after_its_images_were_moved(swept, capsys, monkeypatch):
+    sweep, cell = ["sweep", "own.yaml", "--out=runs", "--device=cpu"], "static_mask-s0.5-seed0"
+    with interrupted(monkeypatch):
+        assert main(sweep) == 1
+    (swept / "photos").rename(swept / "pictures")
+    capsys.readouterr()
+    assert main(sweep) == 1
+    assert f"data.root names {swept / 'photos'}, where nothing is" in capsys.readouterr().err
+    assert main([*sweep, f"--data.root={swept / 'pictures'}"]) == 0
+    assert capsys.readouterr().out.splitlines()[-2:] == ["own: 1 cells, 1 done, 0 left", f"  {cell}: done"]
+    assert yaml.safe_load((swept / "runs" / cell / "recipe.yaml").read_text())["data"]["root"] == "photos"
+    base = (swept / "base.yaml").read_text()
+    (swept / "base.yaml").write_text(base.replace("root: photos", "root: pictures"))
+    assert main([*sweep, "--plan"]) == 0
+    said = capsys.readouterr().out
+    assert f"runs/{cell} holds a run on data elsewhere (data.root is photos there, pictures here)" in said
+    assert "leave the recipe as it was and give --data.root" in said
+
+
+def test_places_that_the_data_of_a_sweep_does_not_have_are_refused(swept, capsys):
+    (swept / "base.yaml").write_text("data: {kind: digits}")
+    assert main(["sweep", "own.yaml", "--out=runs", "--data.root=photos"]) == 2
+    assert "data.kind digits has no key 'root'" in sentence(capsys)
+    assert not (swept / "runs").exists()
+
+
+def test_a_sweep_certifies_all_where_a_folder_has_fewer_images_than_it_says(swept, capsys):
+    tmp_path = swept
     sweep, cell = ["sweep", "own.yaml", "--out=runs", "--device=cpu"], "static_mask-s0.5-seed0"
     assert main([*sweep, "--plan"]) == 0
     left = "train to step 1 (at most 7 epochs), certify up to 100 images, vote, masks"

@@ -59,13 +59,13 @@ def undisturbed(written, tmp_path_factory):
 def made(runs):
     """All that a sweep makes, without what it took."""
     return {
-        name: (
-            [dataclasses.replace(record, seconds=0.0) for record in merge(runs / name / "certify/test").records],
-            {key: tensor.tolist() for key, tensor in load_file(runs / name / "model.safetensors").items()},
-            [path.read_bytes() for path in (runs / name).glob("masks.npz")],
-            {**vote(runs / name), "seconds": 0.0},
+        run.name: (
+            [dataclasses.replace(record, seconds=0.0) for record in merge(run / "certify/test").records],
+            {key: tensor.tolist() for key, tensor in load_file(run / "model.safetensors").items()},
+            [path.read_bytes() for path in run.glob("masks.npz")],
+            {**vote(run), "seconds": 0.0},
         )
-        for name in CELLS
+        for run in runs.glob("[!.]*")
     }
 
 
@@ -89,26 +89,47 @@ def test_a_sweep_makes_every_cell_and_skips_what_is_done(written, undisturbed, c
     assert {path: path.stat().st_mtime_ns for path in undisturbed.rglob("*")} == before
 
 
-@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.slow)])
-def test_kills_at_any_write_change_nothing(written, undisturbed, tmp_path, monkeypatch, step):
-    """Each session dies at a later one of its writes than the one before, until one comes through."""
+STEPPED = """
+recipe: base.yaml
+groups:
+  - methods: [cohen, static_mask]
+    sigma: [0.5]
+    vote: 10
+    override: {train.epochs: 2, train.checkpoint_minutes: 0, certify.examples: 11}
+"""
+WEIGHTS = ("checkpoint.safetensors", "model.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("names", "after", "least"), [(WEIGHTS, False, 8), pytest.param(None, True, 60, marks=pytest.mark.slow)]
+)
+def test_kills_at_any_write_change_nothing(written, tmp_path, monkeypatch, names, after, least):
+    """Each session dies at a write that none has died at, until one comes through."""
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
     import killed_sweep
 
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["ars.experiments.certifying.local_engine", "sklearn.datasets"])
-    arguments = ["sweep", str(written), "--out", str(tmp_path), "--device", "cpu"]
-    codes = []
-    for moment in count(4, step):
-        process = context.Process(target=killed_sweep.sweep_and_die, args=(moment, arguments))
+    stepped = written.with_name("stepped.yaml")
+    stepped.write_text(STEPPED)
+    arguments = ["sweep", str(stepped), "--device", "cpu", "--out"]
+    deaths, killed, whole = (tmp_path / name for name in ("deaths", "killed", "whole"))
+    while True:
+        process = context.Process(
+            target=killed_sweep.sweep_and_die, args=(deaths, names, after, [*arguments, str(killed)])
+        )
         process.start()
         process.join()
-        codes.append(process.exitcode)
-        if codes[-1] != -signal.SIGKILL:
+        if process.exitcode != -signal.SIGKILL:
             break
-    assert codes[-1] == 0
-    assert len(codes) > 2
-    assert made(tmp_path) == made(undisturbed)
+    assert process.exitcode == 0
+    died = deaths.read_text().splitlines()
+    assert len(died) >= least
+    for cell in ("cohen-s0.5-seed0", "static_mask-s0.5-seed0"):
+        model = killed / cell / "model.safetensors"
+        assert [f"before {model} {how}" in died for how in ("new", "again")] == [True, True]  # trained, rounded
+    assert main([*arguments, str(whole)]) == 0
+    assert made(killed) == made(whole)
 
 
 def test_a_sweep_ends_in_time_and_goes_on(written, tmp_path, capsys):
@@ -134,8 +155,8 @@ def test_a_first_shard_that_would_end_too_late_is_not_begun(written, undisturbed
     run = shutil.copytree(undisturbed / cell.name, tmp_path / cell.name)
     shutil.rmtree(run / "certify")
 
-    def certify(request, device, *, enough):
-        asked.append((device, enough()))
+    def certify(request, device, *, enough, over):
+        asked.append((device, enough(), over()))
         raise KeyboardInterrupt
 
     monkeypatch.setattr(sweep, "certify_with_progress", certify)
@@ -143,7 +164,21 @@ def test_a_first_shard_that_would_end_too_late_is_not_begun(written, undisturbed
         times = Times([], [Figure("cohen", None, epoch=None, image=seconds, vote=None)])
         with pytest.raises(KeyboardInterrupt):
             sweep.make_cell(cell, run, "cpu", Budget(1.0), times)
-    assert asked == [("cpu", True), ("cpu", False)]
+    assert asked == [("cpu", True, True), ("cpu", False, False)]
+
+
+def test_a_shard_that_takes_longer_than_there_is_time_is_given_up(written, undisturbed, tmp_path, capsys, monkeypatch):
+    run = shutil.copytree(undisturbed / CELLS[0], tmp_path / CELLS[0])
+    shutil.rmtree(run / "certify")
+    monkeypatch.setattr("ars.experiments.certifying.local_engine.TOLD_SECONDS", 0.0)
+    monkeypatch.setattr(Budget, "over", lambda budget: setattr(budget, "spent", True) or True)
+    arguments = ["sweep", str(written), "--out", str(tmp_path), "--device", "cpu"]
+    assert main([*arguments, "--minutes", "60"]) == 0
+    assert "60 min are up; run the same command again" in capsys.readouterr().out
+    assert not [*run.glob("certify/test/shard-*.jsonl")]
+    monkeypatch.undo()
+    assert main(arguments) == 0
+    assert made(tmp_path)[CELLS[0]] == made(undisturbed)[CELLS[0]]
 
 
 def test_the_device_that_was_asked_for_is_looked_at_once_and_is_every_cells(written, tmp_path, monkeypatch):

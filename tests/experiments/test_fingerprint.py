@@ -1,14 +1,25 @@
 """Models that are not the same have other digests."""
 
 import dataclasses
+import os
+import subprocess
+import sys
 import time
+from argparse import Namespace
 from collections import deque
-from functools import partial
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
+from functools import lru_cache, partial
+from operator import itemgetter
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.ao import quantization
+from torch.utils.data import Dataset
 
 from ars import adaptive, cohen, unicr
 from ars.experiments.fingerprint import fingerprint
@@ -200,7 +211,81 @@ def shifted_by_default(number):
     return lambda x, by=shift: x + by
 
 
+class Settings:
+    """Somebody's settings, in the plainest form."""
+
+    def __init__(self, **settings):
+        vars(self).update(settings)
+
+
+class Slotted:
+    """With a fixed list of attributes, of which one may be missing."""
+
+    __slots__ = ("missing", "number")
+
+    def __init__(self, number):
+        self.number = number
+
+
+class Kind(Enum):
+    """Two ways."""
+
+    LOW, HIGH = 0.25, 0.75
+
+
+class Reading(Dataset):
+    """Derived from one of torch's classes."""
+
+    def __init__(self, number):
+        self.number = number
+
+
+class Steep(Slotted):
+    """Of another class, with the same numbers."""
+
+
+def in_each_other(number):
+    """Objects that all refer to each other: more ways through them than could be gone."""
+    several = [Settings(number=number + place) for place in range(20)]
+    for one in several:
+        one.others = [it for it in several if it is not one]
+    return several
+
+
+def remembering(number):
+    shift = torch.full((3,), number)
+    return lru_cache(lambda x: x + shift)
+
+
 KEEPS = {
+    "object": lambda number: Settings(number=number),
+    "object in an object": lambda number: Settings(inner={"of": [Settings(table=torch.full((3,), number))]}),
+    "object with slots": Slotted,
+    "object of another class": lambda number: (Slotted if number < 0.5 else Steep)(1.0),
+    "objects in each other": in_each_other,
+    "object derived from torch's": Reading,
+    "method of an object": lambda number: Settings(number=number).__init__,
+    "namespace": lambda number: SimpleNamespace(number=number),
+    "arguments": lambda number: Namespace(number=number),
+    "enumeration": Kind,
+    "set of enumerations": lambda number: {Kind(number)},
+    "range": lambda number: range(int(4 * number)),
+    "slice": lambda number: slice(0, int(4 * number)),
+    "fraction": Fraction,
+    "decimal": Decimal,
+    "set of fractions": lambda number: {Fraction(number), Fraction(5)},
+    "bytearray": lambda number: bytearray(str(number).encode()),
+    "dtype": lambda number: torch.float32 if number < 0.5 else torch.bfloat16,
+    "class": lambda number: nn.ReLU if number < 0.5 else nn.GELU,
+    "torch's function": lambda number: torch.relu if number < 0.5 else torch.tanh,
+    "numpy's function": lambda number: np.sin if number < 0.5 else np.tanh,
+    "method of torch's tensors": lambda number: torch.Tensor.relu if number < 0.5 else torch.Tensor.tanh,
+    "method of a mapping": lambda number: {"a": number}.get,
+    "item of what comes": lambda number: itemgetter(int(4 * number)),
+    "remembered function": remembering,
+    "distribution": lambda number: torch.distributions.Normal(0.0, number),
+    "array of objects": lambda number: np.array([None, number, Settings(number=1.0)]),
+    "sparse tensor": lambda number: (number * torch.eye(3)).to_sparse(),
     "tensor": lambda number: torch.full((3,), number),
     "list of tensors": lambda number: [torch.full((3,), number)],
     "mapping of arrays": lambda number: {"table": (np.full(3, number),)},
@@ -247,11 +332,155 @@ def test_equal_settings_are_the_same_wherever_they_lie_and_however_they_were_fil
     assert digest([object(), {object(): 1}]) == digest([object(), {object(): 1}])
 
 
+def test_objects_that_lie_too_deep_are_told_in_a_sentence():
+    chain = Settings(next=None)
+    for _ in range(5000):
+        chain = Settings(next=chain)
+    with pytest.raises(ValueError, match=r"^the model keeps objects in objects, too deep to look into[^\n]*$"):
+        fingerprint(cohen(Kept(chain), sigma=0.5))
+
+
+def test_classes_that_the_parts_of_a_model_are_of_change_no_digest():
+    """Many networks keep which class of layers they were made with."""
+
+    def digest(**kept):
+        net = nn.Sequential(nn.Flatten(), nn.Linear(48, 3), Settled(**kept))
+        for parameter in net.parameters():
+            nn.init.constant_(parameter, 0.5)
+        return fingerprint(cohen(net, sigma=0.5))
+
+    assert digest(layer=nn.Linear) == digest(layer=object()) != digest(layer=nn.Bilinear)
+
+
+class Settled(nn.Module):
+    def __init__(self, **kept):
+        super().__init__()
+        vars(self).update(kept)
+
+    def forward(self, x):
+        return x
+
+
+OWN_PROCESS = """
+import functools, io, logging, random, sys, threading, time, weakref
+from datetime import datetime
+from pathlib import Path
+import numpy as np
+import torch
+from torch import nn
+from ars import cohen
+from ars.experiments.fingerprint import fingerprint
+
+class Config:
+    def __init__(self, model):
+        self.levels, self.names, self.root = [0.5, 1.0], {"b", "a", "c"}, str(Path(sys.argv[1]).resolve())
+        self.log, self.lock, self.made, self.model = logging.getLogger("x"), threading.Lock(), datetime.now(), model
+        self.myself, self.file, self.thread = self, io.BytesIO(), Worker()
+
+class Worker(threading.Thread):
+    pass
+
+class Net(nn.Sequential):
+    def __init__(self):
+        super().__init__(nn.Flatten(), nn.Linear(48, 3))
+        self.config, self.log, self.lock, self.event = Config(self), logging.getLogger("y"), threading.RLock(), None
+        self.act, self.cached, self.weak = lambda x: x.relu(), functools.lru_cache(len), weakref.ref(self)
+        self.dice, self.others, self.one = random.Random(), np.random.default_rng(), torch.Generator()
+        self.of_parts = {id(it): it.detach() * 2 for it in self.parameters()}
+        self.by_part = {it: number for number, it in enumerate(self.parameters())}
+        self.clock, self.device, self.some = time.time, torch.device(sys.argv[2]), (number for number in range(3))
+        self.bare, self.cached_of = object(), functools.lru_cache(lambda x: x)
+
+torch.manual_seed(0)
+junk = [object() for _ in range(int(sys.argv[3]))]
+print(fingerprint(cohen(Net(), sigma=0.5)))
+"""
+
+
+def test_what_differs_from_process_to_process_is_no_part_of_the_digest(tmp_path):
+    script = tmp_path / "own.py"
+    script.write_text(OWN_PROCESS)
+    answers = [
+        subprocess.run(
+            [sys.executable, str(script), *map(str, given)],
+            env={**os.environ, "PYTHONHASHSEED": str(number)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for number, given in enumerate([(tmp_path, "cpu", 10), (tmp_path / "else", "cuda:1", 1000)])
+    ]
+    assert answers[0] == answers[1] != ""
+
+
 def test_a_list_of_many_numbers_takes_no_time():
     network = nn.Sequential(*(nn.Identity() for _ in range(1000)), Kept([0.5] * 1_000_000))
     began = time.perf_counter()
     fingerprint(cohen(network, sigma=0.5))
     assert time.perf_counter() - began < 10
+
+
+def saving_more(number):
+    class Extra(nn.Module):
+        """Saves more than tensors."""
+
+        def forward(self, x):
+            return x.flatten(1)[:, :3]
+
+        def get_extra_state(self):
+            return {"number": [number], "kind": torch.float32}
+
+        def set_extra_state(self, state):
+            pass
+
+    return Extra()
+
+
+def quantised(number):
+    """A network of whole numbers, as torch makes it from the range of what it saw."""
+    torch.manual_seed(0)
+    net = nn.Sequential(quantization.QuantStub(), nn.Flatten(), nn.Linear(48, 3), quantization.DeQuantStub()).eval()
+    net.qconfig = quantization.get_default_qconfig("x86")
+    quantization.prepare(net, inplace=True)
+    net(number * torch.rand(8, 3, 4, 4))
+    return quantization.convert(net)
+
+
+def buffered(make):
+    def build(number):
+        net = network()
+        net[1].register_buffer("held", make(number))
+        return net
+
+    return build
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
+@pytest.mark.parametrize(
+    "make",
+    [
+        saving_more,
+        quantised,
+        buffered(lambda number: (number * torch.eye(3)).to_sparse()),
+        buffered(lambda number: (number * torch.eye(3)).to_sparse_csr()),
+        buffered(lambda number: torch.full((3,), 1j * number).conj()),
+        buffered(lambda number: torch.quantize_per_tensor(number * torch.ones(3), number, 0, torch.qint8)),
+    ],
+    ids=["extra state", "quantised", "sparse", "sparse by rows", "conjugate", "scale of a quantised one"],
+)
+def test_numbers_of_state_dicts_with_more_than_plain_tensors_count(make):
+    one, same, other = (fingerprint(cohen(make(number), sigma=0.5)) for number in (0.25, 0.25, 0.75))
+    assert one == same != other
+
+
+@pytest.mark.parametrize(
+    "net", [Table(0.5).to("meta"), nn.Sequential(nn.Flatten(), nn.LazyLinear(3))], ids=["meta", "lazy"]
+)
+def test_numbers_that_cannot_be_looked_at_are_told_in_a_sentence(net):
+    with pytest.raises(
+        ValueError, match=r"^the numbers of classifier\.[\w.]+, a \w+ on \w+, cannot be looked at, [^\n]*$"
+    ):
+        fingerprint(cohen(net, sigma=0.5))
 
 
 class OwnStep(Gaussian):
@@ -284,6 +513,17 @@ def test_numbers_of_the_combination_count(make):
     two = compose(Gaussian(0.5), Gaussian(0.5))
     one, same, other = (fingerprint(SmoothedClassifier(two, make(weight), network())) for weight in (0.25, 0.25, 0.75))
     assert one == same != other
+
+
+def test_the_digest_of_a_model_with_numbers_of_many_kinds_is_that_of_earlier_records():
+    net = network()
+    for parameter in net.parameters():
+        nn.init.constant_(parameter, 0.5)
+    kept = {"a": torch.ones(2), "b": np.arange(3.0), "c": {1, 2}, 4: deque([None, True])}
+    net.register_forward_hook(partial(scaled, [0.25, 1], shift=kept))
+    net.register_forward_pre_hook(shifted_by(0.25))
+    model = SmoothedClassifier(compose(Gaussian(0.5), Gaussian(0.5)), Weighing(0.25), net)
+    assert fingerprint(model) == "ae88041eebe6a252"
 
 
 def test_settings_of_a_step_of_ones_own_count():

@@ -115,7 +115,7 @@ def test_every_recipe_builds_a_model_for_its_images(path):
     side, classes, network = WHICH[recipe.data.kind]
     benchmark = StandIn(recipe.data.options.get("size", side), classes)
     model = build_model(recipe, benchmark, torch.device("cpu"))
-    check_fit(path.stem, model, benchmark, torch.device("cpu"), trains=True)
+    check_fit(path.stem, model, benchmark, benchmark.images(1)[0], trains=True)
     assert isinstance(model.classifier[1], network)
     if recipe.method == "adaptive":
         width = {"cifar_backgrounds": 32, "celeba": 64, "imagenet": 16, "folder": 16}[recipe.data.kind]

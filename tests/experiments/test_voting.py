@@ -77,6 +77,28 @@ def test_the_votes_of_a_classifier_that_noise_decides_are_those_that_choose_the_
     assert any(np.argmax(it.counts) != it.candidate for it in made)
 
 
+class InFloat32Alone(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(3 * 24 * 24, 10)
+
+    def forward(self, x):
+        logits = torch.zeros(len(x), 10)
+        logits[:, torch.arange(10)] = self.head(x.flatten(1))
+        return logits
+
+
+def test_a_model_that_cannot_be_asked_in_the_precision_is_told_so_before_it_votes(run, monkeypatch):
+    recipe, benchmark, _ = load_run(run, CPU)
+    model = cohen(InFloat32Alone(), sigma=0.5).eval()
+    monkeypatch.setattr(voting, "load_run", lambda folder, device, **options: (recipe, benchmark, model))
+    before = sorted(run.iterdir())
+    with pytest.raises(ValueError, match=r"answers in float32 but not in bfloat16 .*; ask for float32 \(--precision"):
+        vote(run, precision="bfloat16")
+    assert sorted(run.iterdir()) == before
+    assert vote(run).images == SEEN
+
+
 def test_an_interrupted_vote_goes_on(run):
     whole = vote(run)
     (run / "vote.json").unlink()

@@ -127,10 +127,11 @@ def certify_with_progress(
     engine: str = "local",
     memory: float | None = None,
     enough: Callable[[], bool] = lambda: False,
+    over: Callable[[], bool] = lambda: False,
 ) -> None:
     """Certify with a live view of what is certified so far; of several ranks, the first shows it.
 
-    enough is asked before each shard, as Ctrl-C is.
+    enough is asked before each shard, as Ctrl-C is; over within it, as a second Ctrl-C, which gives it up.
     """
     if engine == "ray" and world.size > 1:
         raise ValueError(f"--engine ray finds its own workers; start it once, not as {world.name}")
@@ -145,7 +146,8 @@ def certify_with_progress(
     if memory is not None:
         limit_memory(device, memory)
     title = str(request.folder) if world.size == 1 else f"{request.folder} ({world.name})"
-    view = live_view(title, norm=request.settings.norm, shown=world.rank == 0)
+    measured = None if request.settings.mode == "curve" else request.settings.norm
+    view = live_view(title, norm=measured, shown=world.rank == 0)
 
     def tell(line: str) -> None:
         if world.rank == 0:
@@ -157,7 +159,9 @@ def certify_with_progress(
 
             certify_with_ray(request, device_name=device_name, report=show, tell=tell, stop=stop)
         else:
-            certify_run(request, device=device, world=world, report=show, tell=tell, stop=lambda: stop() or enough())
+            certify_run(
+                request, device=device, world=world, report=show, tell=tell, stop=lambda: stop() or enough(), over=over
+            )
     if stages and world.rank == 0:
         save_stages(request, device=device, images=stages)
 

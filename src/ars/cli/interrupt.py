@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM end long work at the next safe point; a second Ctrl-C ends it at once."""
+"""Ctrl-C, SIGTERM and a terminal that goes away end long work at the next safe point; a second Ctrl-C at once."""
 
 import os
 import signal
@@ -33,7 +33,7 @@ def stoppable(notice: str = "", *, at_once: bool = True) -> Iterator[Callable[[]
         heard = True
         return asked
 
-    previous = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    previous = {number: signal.signal(number, ask) for number in (signal.SIGINT, *_endings())}
     try:
         yield stop
         _LATE["asked"] = asked
@@ -51,10 +51,17 @@ def end_if_asked() -> None:
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """SIGTERM does what Ctrl-C does, also before, between and after what is stoppable."""
+    """What asks a program to end does what Ctrl-C does, also before, between and after what is stoppable."""
     _LATE["asked"] = False
-    previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    previous = {number: signal.signal(number, signal.default_int_handler) for number in _endings()}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, previous)
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _endings() -> list[signal.Signals]:
+    """The signals besides Ctrl-C's that ask a program to end; under nohup a lost terminal does not."""
+    lost = getattr(signal, "SIGHUP", None)  # Windows has none
+    return [signal.SIGTERM, *([lost] if lost and signal.getsignal(lost) != signal.SIG_IGN else [])]

@@ -18,8 +18,11 @@ Show = Callable[[Progress], None]
 
 
 @contextmanager
-def live_view(title: str, *, norm: Norm, shown: bool = True) -> Iterator[Show]:
-    """Yield what shows the progress; where it is not to be shown, only the last line is."""
+def live_view(title: str, *, norm: Norm | None, shown: bool = True) -> Iterator[Show]:
+    """Yield what shows the progress; where it is not to be shown, only the last line is.
+
+    norm is that of the radii; None where no radius is measured, as where a curve is decided.
+    """
     if not shown:
         yield lambda at: _lines(title, norm)(at) if at.done == at.total else None
         return
@@ -47,10 +50,12 @@ def make_bar(title: str) -> "Bar":
     return Bar(*columns, console=Console(stderr=True))
 
 
-def describe(at: Progress, norm: Norm) -> str:
+def describe(at: Progress, norm: Norm | None) -> str:
     """What stands beside the count of images."""
-    radius = show_radius(at.average_radius, norm, decimals=2 if norm == "linf" else 4) + unit_name(norm)
-    so_far = [f"certified {at.certified:.0%}", f"average radius {radius}"] if at.done else []
+    so_far = [f"certified {at.certified:.0%}"] if at.done else []
+    if at.done and norm is not None:
+        radius = show_radius(at.average_radius, norm, decimals=2 if norm == "linf" else 4) + unit_name(norm)
+        so_far += [f"average radius {radius}"]
     left = at.seconds_left
     within = [f"{at.drawn:,} of up to {at.at_most:,} draws of this shard"] if at.drawn else []
     if left is None:
@@ -72,7 +77,7 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {-(-whole // 60) % 60} min"
 
 
-def _lines(title: str, norm: Norm) -> Show:
+def _lines(title: str, norm: Norm | None) -> Show:
     shown = -LINE_SECONDS
 
     def show(at: Progress) -> None:

@@ -65,13 +65,19 @@ def add_classifier(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_places(parser: argparse.ArgumentParser) -> None:
+def add_places(parser: argparse.ArgumentParser, whose: str = "RUN's recipe") -> None:
     """Where the data of a run lies now."""
     for key in PLACES:
         parser.add_argument(
             f"--data.{key}", dest="overrides", action=Override, metavar="PATH",
-            help=f"where data.{key} of RUN's recipe lies now, if it was moved",
+            help=f"where data.{key} of {whose} lies now, if it was moved",
         )  # fmt: skip
+
+
+def places_of(options: argparse.Namespace) -> dict[str, str]:
+    """The places that add_places was given, by the keys of a recipe's data part."""
+    given = (option.removeprefix("--data.").split("=", maxsplit=1) for option in options.overrides or ())
+    return dict(pair for pair in given)
 
 
 def add_memory(parser: argparse.ArgumentParser) -> None:

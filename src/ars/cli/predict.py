@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from ars.certification.certificate import Certificate
     from ars.experiments.build import Inputs
+    from ars.report.results import About
 
 TEACH = """\
 Predict image files with a trained run: the label, its certified radius and the votes, or an abstention.
@@ -83,7 +84,7 @@ def run(options: argparse.Namespace) -> int:
     settings = replace(settings, precision=choose_precision(settings.precision, device))
     if options.memory is not None:
         limit_memory(device, options.memory)
-    inputs: Inputs
+    inputs: Inputs | About
     if imported:
         inputs, model = load_certified(options.folder, imported, device)
     else:

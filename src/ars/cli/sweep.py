@@ -3,6 +3,7 @@
 import argparse
 import sys
 import traceback
+from collections.abc import Mapping
 from pathlib import Path
 
 from ars.certification.run_folder import MODEL
@@ -11,7 +12,7 @@ from ars.cli.certify import certify_with_progress
 from ars.cli.errors import told
 from ars.cli.interrupt import end_if_asked, terminable
 from ars.cli.live import duration
-from ars.cli.options import Subparsers, add_command, add_device
+from ars.cli.options import Subparsers, add_command, add_device, add_places, places_of
 from ars.cli.train import train_with_progress
 from ars.cli.vote import sentence, vote_with_progress
 from ars.experiments.alone import alone_in
@@ -45,6 +46,7 @@ def add_to(commands: Subparsers) -> None:
     parser.add_argument("--packed", type=Path, metavar="RESULTS", help="skip what 'ars pack' has put there, too")
     parser.add_argument("--minutes", type=float, metavar="M", help="end after so long, in a state to go on from")
     parser.add_argument("--plan", action="store_true", help="say what is left and exit")
+    add_places(parser, whose="the sweep's recipes")
     add_device(parser)
 
 
@@ -52,6 +54,9 @@ def run(options: argparse.Namespace) -> int:
     """Go through the cells; 1 where some failed."""
     one_process("ars sweep")
     sweep, budget = read_sweep(options.sweep), Budget(options.minutes)
+    moved = places_of(options)
+    for cell in sweep.cells:
+        cell.recipe.data.at(moved)  # where its kind has no such place, it says so
     if options.packed is not None and not options.packed.is_dir():
         raise ValueError(f"there is no folder {options.packed}; --packed names one that 'ars pack' has written to")
     plan = make_plan(sweep, options.out, options.packed)
@@ -67,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
             check_noise(row.cell.recipe)  # nor is a package that is missing
     with alone_in(options.out, "sweep"), terminable():
         try:
-            failed = _attempt_all(plan, options.out, options.device, budget)
+            failed = _attempt_all(plan, options.out, options.device, budget, moved)
         finally:
             print(show(sweep, make_plan(sweep, options.out, options.packed)), flush=True)
     if budget.spent:
@@ -77,12 +82,12 @@ def run(options: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
-def _attempt_all(plan: Plan, runs: Path, device: str, budget: Budget) -> int:
-    """Make cell after cell while there is time; how many failed."""
-    from ars.experiments.keeping import keep_benchmark
+def _attempt_all(plan: Plan, runs: Path, device: str, budget: Budget, moved: Mapping[str, str]) -> int:
+    """Make cell after cell while there is time, on data that lies where moved says; how many failed."""
+    from ars.experiments.keeping import keep_benchmark, moved_data
 
     failed = 0
-    with keep_benchmark():
+    with keep_benchmark(), moved_data(moved):
         for number, row in enumerate(plan.rows, start=1):
             if not row.done and not budget.watch()():
                 print(f"[{number}/{len(plan.rows)}] {describe(row)}", flush=True)
@@ -93,6 +98,8 @@ def _attempt_all(plan: Plan, runs: Path, device: str, budget: Budget) -> int:
 def show(sweep: Sweep, plan: Plan) -> str:
     """What is left, cell by cell."""
     total = f", {about(plan.seconds)}" if plan.left else ""
+    if total and plan.seconds is not None and sweep.rough_on and not plan.times.recorded:
+        total += f" on {sweep.rough_on}"  # nothing is known of this machine yet
     lines = [f"{sweep.name}: {len(plan.rows)} cells, {len(plan.rows) - plan.left} done, {plan.left} left{total}"]
     return "\n".join([*lines, *(f"  {describe(row)}" for row in plan.rows)])
 
@@ -145,7 +152,7 @@ def make_cell(cell: Cell, folder: Path, device_name: str, budget: Budget, times:
     if left.images:
         shard = SHARD_SIZE * (times.of(cell, "image") or 0.0)
         request = cell_request(cell, folder, cell_settings(cell, folder))
-        certify_with_progress(request, device_name, enough=budget.watch(shard))
+        certify_with_progress(request, device_name, enough=budget.watch(shard), over=budget.over)
         end_if_asked()
     settings = cell_settings(cell, folder)
     if left.vote:

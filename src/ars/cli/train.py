@@ -3,7 +3,7 @@
 import argparse
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -84,27 +84,37 @@ def run(options: argparse.Namespace) -> int:
         folder = usual_folder(options.recipe.stem, recipe)
         if first:
             print(f"the run goes to {folder}; another place: --out RUN")
+    from ars.experiments.keeping import moved_data
+    from ars.experiments.run import as_begun
+
+    recipe, moved = as_begun(folder, recipe)
     if first:
+        for place, path in moved.items():
+            print(f"{folder}: goes on with data.{place} from {path or 'ARS_DATA'}, as it was moved", file=sys.stderr)
         for doubt in doubts(recipe):
             print(doubt, file=sys.stderr)
         from ars.experiments.run import keep_certification
 
         for change in keep_certification(folder, recipe):
             print(f"{folder}: {change}", file=sys.stderr)
-    train_with_progress(recipe, folder, options.device)
+    with moved_data(moved):
+        train_with_progress(recipe, folder, options.device)
     if first:
-        print(f"the model is in {folder / MODEL}; what comes next: {next_command(folder, recipe)}")
+        print(f"the model is in {folder / MODEL}; what comes next: {next_command(folder, recipe, moved)}")
     return 0
 
 
-def next_command(folder: Path, recipe: Recipe) -> str:
-    """The command that certifies what was trained.
+def next_command(folder: Path, recipe: Recipe, moved: Mapping[str, str | None]) -> str:
+    """The command that certifies what was trained; moved is where its data lies now, if not where its recipe says.
 
-    >>> next_command(Path("my runs/ars"), Recipe())
+    >>> next_command(Path("my runs/ars"), Recipe(), {})
     "ars certify 'my runs/ars'"
+    >>> next_command(Path("runs/ars"), Recipe(), {"root": "/new"})
+    'ars certify runs/ars --data.root /new'
     """
-    factory = recipe.classifier.factory
-    return shlex.join(["ars", "certify", str(folder), *(["--classifier", factory] if factory else [])])
+    given = {"--classifier": recipe.classifier.factory} | {f"--data.{place}": path for place, path in moved.items()}
+    options = [text for option, value in given.items() if value for text in (option, value)]
+    return shlex.join(["ars", "certify", str(folder), *options])
 
 
 def doubts(recipe: Recipe) -> Iterator[str]:

@@ -42,7 +42,7 @@ def locate(given: str | None, names: Sequence[str], *, what: str, key: str) -> P
         if not path.exists():
             raise DataError(
                 f"{key} names {path.absolute()}, where nothing is; {what} were expected there: put them there, or say "
-                f"where they are ({key} in a recipe, --{key} PATH for a run)"
+                f"where they are ({key} in a recipe, --{key} PATH for a run or sweep)"
             )
         return path
     found = find(names)

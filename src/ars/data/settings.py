@@ -1,5 +1,6 @@
 """The benchmark part of a recipe; no torch here, so that recipes are read at once."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -89,6 +90,11 @@ class Data:
     def absolute(self) -> "Data":
         """The same data, its paths the same from every current folder."""
         root, backgrounds = (it and str(Path(it).expanduser().resolve()) for it in (self.root, self.backgrounds))
+        return replace(self, root=root, backgrounds=backgrounds)
+
+    def at(self, places: Mapping[str, str | None]) -> "Data":
+        """The same data, where it lies now; places are some of PLACES."""
+        root, backgrounds = (places.get(place, getattr(self, place)) for place in PLACES)
         return replace(self, root=root, backgrounds=backgrounds)
 
     def __eq__(self, other: object) -> bool:

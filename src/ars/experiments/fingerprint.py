@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from ars.certification.our_networks import as_made
-from ars.experiments.hidden_numbers import hidden_numbers, plain_numbers, written
+from ars.certification.plain_tensors import plain_parts
+from ars.experiments.hidden_numbers import Named, by_place, hidden_numbers, inside, plain_numbers, written
 from ars.smoothing import SmoothedClassifier, last, minimum_variance
 from ars.smoothing.mechanism import Step
 
@@ -18,22 +19,28 @@ if TYPE_CHECKING:
 AT_ONCE = 1024  # rows of a tensor; all references of Sukenik et al. would take a second copy of them
 
 
-def fingerprint(model: SmoothedClassifier, plain: str | None = None) -> str:
+def fingerprint(model: SmoothedClassifier) -> str:
     """A digest of the weights, the parts and the noise: records of two models of the same code are never mixed.
 
-    plain is what plain_numbers gave where the model has answered since: calls may fill its caches and lists of times.
+    Of a model that has not answered yet: calls may leave features, caches and lists of times in it.
     """
     digest = sha256(repr(model.mechanism.sigmas).encode())
     for step in model.mechanism.steps:
         for name in ("beta", "rate"):  # of noise that is not Gaussian, or not the same everywhere
             digest.update(f"{name} {getattr(step, name)}".encode() if hasattr(step, name) else b"")
-    for name, tensor in _tensors(model):
-        _add(digest, name, tensor)
+    for name, value in _saved(model):
+        _add(digest, name, value)
     for setting in _settings(model):
         digest.update(setting.encode())
-    for name, value in hidden_numbers(model):
-        _add(digest, name, value)
-    digest.update((plain_numbers(model) if plain is None else plain).encode())
+    try:
+        for name, value in hidden_numbers(model):
+            _add(digest, name, value)
+        digest.update(plain_numbers(model).encode())
+    except RecursionError:
+        raise ValueError(
+            "the model keeps objects in objects, too deep to look into, so its records could not be told from another "
+            "model's; keep them in lists or elsewhere"
+        ) from None
     return digest.hexdigest()[:16]
 
 
@@ -48,11 +55,22 @@ def _add(digest: "_Hash", name: str, value: Tensor | str) -> None:
         digest.update(some.flatten().view(torch.uint8).numpy())  # type: ignore[arg-type]
 
 
-def _tensors(model: SmoothedClassifier) -> Iterator[tuple[str, Tensor]]:
+def _saved(model: SmoothedClassifier) -> Named:
     """All that is saved, then what is not: the images that Sukenik et al.'s noise is measured from."""
     saved = model.state_dict()
-    yield from sorted(saved.items())
-    yield from sorted((name, tensor) for name, tensor in model.named_buffers() if name not in saved)
+    others = {name: tensor for name, tensor in model.named_buffers() if name not in saved}
+    for name, value in [*sorted(saved.items()), *sorted(others.items())]:
+        yield from _numbers(name, value) if isinstance(value, Tensor) else inside(name, value)
+
+
+def _numbers(name: str, tensor: Tensor) -> Named:
+    parts = plain_parts(tensor)
+    if parts is None:
+        raise ValueError(
+            f"the numbers of {name}, a {type(tensor).__name__} on {tensor.device}, cannot be looked at, so its records "
+            "could not be told from another model's; keep them in a plain tensor, and call lazy layers once before"
+        )
+    yield from by_place(name, parts)
 
 
 def _settings(model: SmoothedClassifier) -> Iterator[str]:

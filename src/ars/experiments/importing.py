@@ -9,8 +9,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from ars.data.benchmark import Benchmark, Split, name_classes
+from ars.certification.plain_tensors import plain_parts
+from ars.data.benchmark import Benchmark, name_classes
+from ars.report.results import About
 from ars.smoothing import SmoothedClassifier
+from ars.smoothing.mechanism import Images
 
 
 def import_network(path: str, *, option: str) -> nn.Module:
@@ -58,31 +61,35 @@ def _call(path: str, make: Callable[[], Any]) -> Any:
         raise ValueError(f"{path} was called without arguments and failed: {type(error).__name__}: {error}") from error
 
 
-def no_numbers(tensors: Mapping[str, torch.Tensor]) -> list[str]:
-    """The names of the tensors that hold a NaN."""
-    return [name for name, tensor in tensors.items() if tensor.isnan().any()]
+def no_numbers(saved: Mapping[str, object]) -> list[str]:
+    """The names of the tensors that hold a NaN; a state dict may hold other things, and tensors of any kind."""
+    tensors = {name: it for name, it in saved.items() if isinstance(it, torch.Tensor)}
+    return [name for name, it in tensors.items() if any(map(_holds_nan, plain_parts(it) or ()))]
+
+
+def _holds_nan(numbers: torch.Tensor) -> bool:
+    real = numbers.is_floating_point() or numbers.is_complex()
+    return real and torch.finfo(numbers.dtype).bits >= 8 and bool(numbers.isnan().any())  # those of 4 bits have none
 
 
 def check_fit(
     name: str,
     model: SmoothedClassifier,
-    benchmark: Benchmark,
-    device: torch.device,
+    benchmark: Benchmark | About,
+    images: Images,
     *,
-    split: Split = "test",
     trains: bool = False,
 ) -> None:
-    """Refuse, before anything is drawn or trained, a model that cannot answer for the benchmark's images.
+    """Refuse, before anything is drawn or trained, a model that cannot answer for an image of the benchmark.
 
     One that is to be trained must pass a gradient on, too. The model is left in eval mode.
     """
     unclear = no_numbers(model.state_dict())
     if unclear:
         raise ValueError(f"{name} holds weights that are no numbers, {unclear[0]} for one; give others, trained well")
-    images = benchmark.examples(split, [0])[0].to(device)
     try:
         with torch.inference_mode(not trains):
-            logits = model.eval()(images, torch.Generator(device).manual_seed(0))
+            logits = model.eval()(images, torch.Generator(images.device).manual_seed(0))
     except Exception as error:  # anybody's code
         first = f"{type(error).__name__}: {error}".strip().partition("\n")[0]
         raise ValueError(

@@ -1,6 +1,6 @@
-"""Keeping the benchmark that was opened last, for work that takes step after step on the same one."""
+"""Keeping the benchmark that was opened last, for work that takes step after step; finding data that was moved."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -11,6 +11,7 @@ from ars.data.opening import open_benchmark
 from ars.data.settings import Data
 
 _kept: ContextVar[list[tuple[Data, torch.device, Benchmark]] | None] = ContextVar("kept", default=None)
+_moved: ContextVar[Mapping[str, str | None]] = ContextVar("moved", default={})  # noqa: B039 (never changed)
 
 
 @contextmanager
@@ -23,9 +24,19 @@ def keep_benchmark() -> Iterator[None]:
         _kept.reset(token)
 
 
+@contextmanager
+def moved_data(places: Mapping[str, str | None]) -> Iterator[None]:
+    """While this lasts, data is opened in these places, whatever recipes say; they stay the recipes that they are."""
+    token = _moved.set(places)
+    try:
+        yield
+    finally:
+        _moved.reset(token)
+
+
 def kept_benchmark(data: Data, device: torch.device) -> Benchmark:
     """The benchmark that is kept, where it is this one; else it is opened, and kept if keep_benchmark says so."""
-    kept = _kept.get()
+    kept, data = _kept.get(), data.at(_moved.get())
     if kept is None:
         return open_benchmark(data, device)
     if not kept or kept[0][:2] != (data, device):

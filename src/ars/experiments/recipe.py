@@ -13,7 +13,7 @@ from ars.certification.bounds import Bound, check_alpha, check_enough
 from ars.certification.limits import MOST_DRAWS, MOST_SEED
 from ars.certification.run_folder import NOT_OF_WEIGHTS
 from ars.certification.schedule import Mode, Schedule
-from ars.data.settings import Data
+from ars.data.settings import PLACES, Data
 from ars.theory import Norm
 from ars.theory.arguments import as_whole
 from ars.theory.generalised_normal import check_shape
@@ -277,6 +277,16 @@ def first_difference(there: Recipe, here: Recipe) -> str:
     ' (seed is 1 there, 0 here)'
     """
     return next((f" ({key} is {one} there, {two} here)" for key, one, two in differences(there, here)), "")
+
+
+def elsewhere(there: Recipe, here: Recipe) -> bool:
+    """Whether two recipes differ, and in nothing but where the data lies.
+
+    >>> elsewhere(Recipe(), Recipe()), elsewhere(Recipe(seed=1), Recipe())
+    (False, False)
+    """
+    keys = {key for key, *_ in differences(there, here)}
+    return bool(keys) and keys <= {f"data.{place}" for place in PLACES}
 
 
 def _flat(content: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, object]]:

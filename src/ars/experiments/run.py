@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -20,6 +21,8 @@ from ars.certification.run_folder import BENCHMARK, MAIN, MODEL, PACKED, RECIPE,
 from ars.certification.writing import remove_stale, write_whole
 from ars.data.benchmark import Benchmark
 from ars.data.errors import DataError
+from ars.data.moments import Moments
+from ars.data.settings import PLACES
 from ars.experiments.borrowing import PREFIX, pinned
 from ars.experiments.build import Inputs, build_benchmark, build_model
 from ars.experiments.certifiable import check_subset
@@ -30,6 +33,8 @@ from ars.methods.adaptive import settled
 from ars.report.results import About, read_about
 from ars.smoothing import SmoothedClassifier
 from ars.training.checkpoint import load_model, load_tensors, misfits, under
+
+NEAR = 1e-9  # how far apart rounding may take moments of the same images, which are exact counts
 
 
 def load_run(
@@ -183,8 +188,42 @@ def keep_certification(folder: Path, recipe: Recipe) -> list[str]:
     ]
 
 
-def describe(folder: Path, benchmark: Benchmark, device: torch.device) -> None:
-    """Write what the report needs to know of the benchmark, and what the run was made with."""
+def as_begun(folder: Path, recipe: Recipe) -> tuple[Recipe, dict[str, str | None]]:
+    """The recipe as an unfinished run of it was begun, and where its data lies now; nothing where that is the same."""
+    path = folder / RECIPE
+    there = _kept_recipe(path).data if path.is_file() and not (folder / MODEL).exists() else recipe.data
+    now = {place: getattr(recipe.data, place) for place in PLACES}
+    moved = {place: path for place, path in now.items() if path != getattr(there, place)}
+    if not moved or there.kind != recipe.data.kind:
+        return recipe, {}
+    begun = replace(recipe, data=recipe.data.at({place: getattr(there, place) for place in moved}))
+    return (begun, moved) if pinned(begun).identity == _kept_recipe(path).identity else (recipe, {})
+
+
+def describe(folder: Path, benchmark: Benchmark, device: torch.device, moments: Moments | None = None) -> None:
+    """Write what the report needs to know of the benchmark, and what the run was made with.
+
+    moments are those of the training inputs, where a training knows them.
+    """
     about = {"title": benchmark.title, "class_names": list(benchmark.class_names), "shape": list(benchmark.shape)}
-    write_whole(folder / BENCHMARK, json.dumps(about))
+    known = {} if moments is None else {"mean": moments[0], "std": moments[1]}
+    write_whole(folder / BENCHMARK, json.dumps(about | known))
     write_environment(folder, device)
+
+
+def check_data(folder: Path, benchmark: Benchmark, moments: Moments | None) -> None:
+    """Refuse to go on with a training on other data than it was begun with, wherever that lies.
+
+    Other images give themselves away by the mean and deviation of the training inputs.
+    """
+    if not (folder / BENCHMARK).is_file():
+        return
+    about = read_about(folder)
+    same = (tuple(benchmark.class_names), benchmark.shape) == (about.class_names, about.shape)
+    if same and moments is not None and about.moments is not None:
+        same = np.allclose(moments, about.moments, rtol=0, atol=NEAR)
+    if not same:
+        raise DataError(
+            f"{folder} was begun on other images than those of {benchmark.title}; say where its own are "
+            "(--data.root PATH), or choose another folder with --out"
+        )

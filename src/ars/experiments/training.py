@@ -11,6 +11,7 @@ import torch
 from ars.certification.run_folder import CHECKPOINT, MODEL, RECIPE, START
 from ars.certification.writing import write_whole
 from ars.data.benchmark import Benchmark
+from ars.data.moments import Moments
 from ars.experiments.alone import TakenError, alone_in
 from ars.experiments.borrowing import load_classifier, pinned, take_start
 from ars.experiments.build import build_benchmark, build_model
@@ -19,7 +20,7 @@ from ars.experiments.device import choose_precision
 from ars.experiments.importing import check_fit
 from ars.experiments.pictures import draw_epoch
 from ars.experiments.recipe import Recipe
-from ars.experiments.run import check_folder, claim, describe
+from ars.experiments.run import check_data, check_folder, claim, describe
 from ars.experiments.starting import begun_as_start, start_folder, start_of, starts_of
 from ars.experiments.timing import train_seconds, write_train_seconds
 from ars.smoothing import SmoothedClassifier
@@ -78,6 +79,7 @@ def _train(recipe: Recipe, folder: Path, report: Callable[[Progress], None], ses
     benchmark = build_benchmark(recipe, device)
     model = _untrained(recipe, benchmark, device)
     check_batch(benchmark, recipe.train)
+    check_data(folder, benchmark, _moments(recipe, benchmark))
     if not (folder / CHECKPOINT).exists():
         _check_starts(recipe, folder, session)
     with _alone(folder, ranks):
@@ -128,7 +130,7 @@ def _train_alone(
     )
     if ranks.first:
         claim(folder, recipe)
-        describe(folder, benchmark, device)
+        describe(folder, benchmark, device, _moments(recipe, benchmark))
 
     def after_epoch(progress: Progress) -> None:
         report(progress)
@@ -199,7 +201,12 @@ def _check_starts(recipe: Recipe, folder: Path, session: _Session) -> None:
 
 def _check_model(recipe: Recipe, model: SmoothedClassifier, benchmark: Benchmark, device: torch.device) -> None:
     name = recipe.classifier.factory or f"the model ({recipe.method})"
-    check_fit(name, model, benchmark, device, split="validation", trains=True)
+    check_fit(name, model, benchmark, benchmark.examples("validation", [0])[0].to(device), trains=True)
+
+
+def _moments(recipe: Recipe, benchmark: Benchmark) -> Moments | None:
+    """Those of the training inputs, where the network's normalisation has asked for them already."""
+    return benchmark.moments() if recipe.classifier.factory is None else None
 
 
 def _draw(folder: Path, model: SmoothedClassifier, benchmark: Benchmark, at: Progress) -> None:

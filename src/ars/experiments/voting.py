@@ -12,6 +12,7 @@ from typing import Literal, cast
 
 import torch
 
+from ars.certification.in_precision import check_precision
 from ars.certification.limits import BLOCK, MOST_DRAWS, MOST_SEED
 from ars.certification.run_folder import BEGUN_VOTE, VOTE
 from ars.certification.sampling import Precision, local_votes
@@ -51,12 +52,13 @@ def vote_run(
     as_whole("seed", seed, least=0, most=MOST_SEED)
     _, benchmark, model = load_run(folder, device, classifier=classifier, moved=moved)
     total = benchmark.size("test")
-    looks = how_they_look(benchmark, look_at(benchmark))
-    wanted = Tally(0, draws, 0, seed, 0.0, choose_precision(precision, device), fingerprint(model), looks)
+    some, chosen = look_at(benchmark), choose_precision(precision, device)
+    wanted = Tally(0, draws, 0, seed, 0.0, chosen, fingerprint(model), how_they_look(benchmark, some))
     tally = _go_on(folder, wanted, total)
     report(tally, total)
     if tally.images == total and not (folder / BEGUN_VOTE).exists():  # so that nothing is written
         return tally
+    check_precision(model, some.to(device), chosen)
     with alone_in(folder, "vote"):
         tally = _go_on(folder, wanted, total)  # another process may have come further meanwhile
         while tally.images < total:

@@ -44,11 +44,12 @@ class Settings:
 
 @dataclass(frozen=True)
 class About:
-    """What a run folder keeps of its benchmark."""
+    """What a run folder keeps of its benchmark; the mean and deviation of each channel where it was trained on that."""
 
     title: str
     class_names: tuple[str, ...]
     shape: tuple[int, int, int]
+    moments: Sequence[Sequence[float]] | None = None
 
 
 @dataclass(frozen=True)
@@ -167,7 +168,8 @@ def read_about(run: Path) -> About:
     with _fields_of(path):
         channels, height, width = (int(side) for side in content["shape"])
         names = tuple(str(name) for name in content["class_names"])
-        return About(str(content["title"]), names, (channels, height, width))
+        moments = [[float(value) for value in content[key]] for key in ("mean", "std") if key in content]
+        return About(str(content["title"]), names, (channels, height, width), moments or None)
 
 
 @contextmanager

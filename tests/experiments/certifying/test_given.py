@@ -54,7 +54,14 @@ class NoNumbers(nn.Module):
     def forward(self, x):
         return network(x) * float("nan")
 
+class Scattering(nn.Module):
+    def forward(self, x):
+        logits = torch.zeros(len(x), 10)
+        logits[:, torch.arange(10)] = network(x)[:, :10]
+        return logits
+
 batch, random, pair, missing, nan = OfTheBatch(), Random(), Pair(), Missing(), NoNumbers()
+scattering = Scattering()
 two_steps = adaptive(network, nn.Sequential(nn.Conv2d(3, 1, 1), nn.Sigmoid()), sigma=0.25, share=0.2)
 masked = adaptive(network, MaskOfTheBatch(), sigma=0.5)
 
@@ -159,6 +166,16 @@ def test_a_model_without_numbers_is_refused_and_leaves_nothing(models):
     with pytest.raises(ValueError, match="no numbers"):
         certify_run(Request(models / "out", settings, given=given), device=CPU)
     assert not (models / "out").exists()
+
+
+def test_a_model_that_answers_in_float32_alone_is_told_so_and_leaves_nothing(models):
+    settings = CertifySettings(examples=3, n_select=10, n_estimate=20, precision="bfloat16")
+    given = Given("my_models:scattering", ("--data.kind=digits",), 0.5)
+    with pytest.raises(ValueError, match=r"answers in float32 but not in bfloat16 \(.*; ask for float32 \(--precision"):
+        certify_run(Request(models / "out", settings, given=given), device=CPU)
+    assert not (models / "out").exists()
+    certify_run(Request(models / "out", dataclasses.replace(settings, precision="float32"), given=given), device=CPU)
+    assert len(merge(models / "out" / "certify" / "test").records) == 3
 
 
 def test_a_folder_with_something_else_in_recipe_yaml_is_left_alone(models):
@@ -296,6 +313,79 @@ def test_settings_of_own_noise_and_own_networks_are_not_mixed_with_earlier_recor
         load_certified(out, yaml.safe_load((out / "recipe.yaml").read_text()), CPU)
 
 
+SAVING_MORE = """
+import torch
+from torch import nn
+from torch.ao import quantization
+
+class Extra(nn.Sequential):
+    def get_extra_state(self):
+        return {"version": 1}
+
+    def set_extra_state(self, state):
+        pass
+
+def quantised():
+    net = nn.Sequential(quantization.QuantStub(), nn.Flatten(), nn.Linear(3 * 24 * 24, 10), quantization.DeQuantStub())
+    net.eval().qconfig = quantization.get_default_qconfig("x86")
+    quantization.prepare(net, inplace=True)
+    net(torch.rand(8, 3, 24, 24))
+    return quantization.convert(net)
+
+torch.manual_seed(0)
+extra = Extra(nn.Flatten(), nn.Linear(3 * 24 * 24, 10))
+"""
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
+@pytest.mark.parametrize("name", ["extra", "quantised"])
+def test_a_model_that_saves_more_than_plain_tensors_is_certified_and_goes_on(models, name):
+    given, out = Given(f"my_models:{name}", ("--data.kind=digits",), 0.5), models / "out"
+    settings = CertifySettings(examples=2, n_select=10, n_estimate=20, precision="float32")
+    (models / "my_models.py").write_text(SAVING_MORE)
+    for examples in (2, 4):
+        sys.modules.pop("my_models", None)
+        certify_run(Request(out, dataclasses.replace(settings, examples=examples), given=given), device=CPU)
+    assert len(merge(out / "certify" / "test").records) == 4
+
+
+WITH_CONFIG = """
+import functools
+import logging
+import threading
+import torch
+from torch import nn
+
+class Config:
+    def __init__(self, shift):
+        self.shift, self.log, self.lock = shift, logging.getLogger("my_models"), threading.Lock()
+
+class Rolled(nn.Sequential):
+    def __init__(self, config):
+        super().__init__(nn.Flatten(), nn.Linear(3 * 24 * 24, 10))
+        self.config, self.after, self.cached = config, lambda x: x, functools.lru_cache(lambda shift: -shift)
+
+    def forward(self, x):
+        return self.after(super().forward(x).roll(self.cached(self.config.shift), 1))
+
+torch.manual_seed(0)
+network = Rolled(Config(0))
+"""
+
+
+def test_a_configuration_is_not_mixed_with_earlier_records_and_goes_on_with_its_own(models):
+    given, out = Given("my_models:network", ("--data.kind=digits",), 0.5), models / "out"
+    settings = CertifySettings(examples=2, n_select=10, n_estimate=20, precision="float32")
+    for examples in (2, 4):
+        sys.modules.pop("my_models", None)
+        (models / "my_models.py").write_text(WITH_CONFIG)
+        certify_run(Request(out, dataclasses.replace(settings, examples=examples), given=given), device=CPU)
+    sys.modules.pop("my_models")
+    (models / "my_models.py").write_text(WITH_CONFIG.replace("Config(0)", "Config(1)") + "# of another length\n")
+    with pytest.raises(ValueError, match="a model with other weights or noise"):
+        certify_run(Request(out, dataclasses.replace(settings, examples=6), given=given), device=CPU)
+
+
 BUSY = """
 import time
 import torch
@@ -304,11 +394,13 @@ from torch import nn
 class Busy(nn.Sequential):
     def __init__(self, *parts):
         super().__init__(*parts)
-        self.times, self.seen = [], {}
+        self.times, self.seen, self.features, self.calls, self.took = [], {}, None, 0, 0.0
 
     def forward(self, x):
         self.times.append(time.perf_counter())
         self.seen[id(x)] = len(x)
+        self.features = x.mean() + time.perf_counter()  # as another machine rounds otherwise
+        self.calls, self.took = self.calls + 1, time.perf_counter()
         return super().forward(x)
 
 torch.manual_seed(0)
@@ -316,7 +408,7 @@ network = Busy(nn.Flatten(), nn.Linear(3 * 24 * 24, 10))
 """
 
 
-def test_a_model_that_keeps_the_times_of_its_calls_stays_the_same(models):
+def test_a_model_that_keeps_the_times_and_features_of_its_calls_stays_the_same(models):
     given, out = Given("my_models:network", ("--data.kind=digits",), 0.5), models / "out"
     settings = CertifySettings(examples=2, n_select=10, n_estimate=20, precision="float32")
     (models / "my_models.py").write_text(BUSY)

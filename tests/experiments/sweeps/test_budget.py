@@ -19,11 +19,23 @@ def test_the_first_piece_may_be_expected_to_take_long():
     assert budget.watch(59)()
 
 
+def test_within_a_piece_time_is_over_once_there_is_just_enough_to_save():
+    now = 0.0
+    budget = Budget(1, clock=lambda: now)
+    assert not budget.over()
+    now = 57.9
+    assert not budget.over()
+    now = 58.1
+    assert budget.over()
+    assert budget.spent
+
+
 def test_no_minutes_are_no_limit():
     now = 0.0
     budget = Budget(clock=lambda: now)
     enough = budget.watch()
     now = 1e9
     assert not enough()
+    assert not budget.over()
     with pytest.raises(ValueError, match="--minutes must be at least 0"):
         Budget(-1)

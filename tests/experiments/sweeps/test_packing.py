@@ -302,10 +302,10 @@ def test_a_mask_is_the_mean_over_its_draws_and_channels(trained, tmp_path, monke
     monkeypatch.setattr(masks, "load_run", lambda folder, device: (recipe, benchmark, Random()))
     save_average_masks(run, TINY.certify, device=CPU)
     [weights] = seen
-    assert len(weights) == 6 * masks.DRAWS
+    assert len(weights) == 6 * masks.MASK_DRAWS
     with np.load(run / "masks.npz") as arrays:
         for image in range(6):
-            mean = weights[image * masks.DRAWS : (image + 1) * masks.DRAWS].numpy().mean(axis=(0, 1))
+            mean = weights[image * masks.MASK_DRAWS : (image + 1) * masks.MASK_DRAWS].numpy().mean(axis=(0, 1))
             assert arrays["largest"][image] == pytest.approx(mean.max(), rel=1e-5)
             assert np.abs(arrays["masks"][image] - 255 * mean / mean.max()).max() < 0.51
 

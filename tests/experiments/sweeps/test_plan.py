@@ -9,6 +9,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from ars.certification.records import RecordError
+from ars.cli.sweep import show
 from ars.data.settings import Data
 from ars.experiments.recipe import RecipeError, Start, cell_name
 from ars.experiments.starting import shared_folder, start_of
@@ -149,11 +150,11 @@ def test_times_come_from_finished_cells_first():
     assert times.of(sized(96), "epoch") == pytest.approx(5.0 * 2.25)  # the nearest side is 64
     assert times.of(sized(32), "image") == pytest.approx(0.6 / 4)  # that of 32 had other draws
     assert times.of(sized(64, "unicr"), "image") == 28.0
-    assert times.of(sized(64, "unicr"), "vote") is None
-    assert times.of(sized(64, "adaptive"), "epoch") is None
+    assert times.of(sized(64, "unicr"), "vote") == 15.0  # as Cohen et al.'s, which alone are known
+    assert times.of(sized(96, "adaptive"), "epoch") == pytest.approx(5.0 * 2.25)
     left = Left(train=True, epochs=3, rounding=True, images=6, vote=True, masks=True)
     assert times.estimate(sized(64), left) == pytest.approx(3 * 5 + 6 * 0.6 + 15)
-    assert times.estimate(sized(64, "unicr"), left) is None
+    assert Times([], times.rough).estimate(sized(64, "unicr"), left) is None
     certified_only = dataclasses.replace(left, train=False, epochs=0, vote=False)
     assert times.estimate(sized(64, "unicr"), certified_only) == 6 * 28.0
 
@@ -187,6 +188,16 @@ def test_a_plan_learns_from_a_finished_cell_and_names_a_spoilt_one(run, tmp_path
     plan = make_plan(Sweep("s", tmp_path / "s.yaml", cells, ()), tmp_path)
     assert "settings.json cannot be read" in plan.rows[2].problem
     assert (plan.left, plan.seconds) == (2, None)
+
+
+def test_the_machine_of_rough_figures_is_named_until_a_cell_is_finished_here(run, tmp_path):
+    more = cell(name="next", recipe=dataclasses.replace(TINY, seed=1))
+    stated = (Rough((TINY.method,), epoch=5.0, image=1.0, vote=2.0),)
+    sweep = Sweep("s", tmp_path / "s.yaml", (cell(), more), stated, "one H200")
+    assert show(sweep, make_plan(sweep, tmp_path / "none")).splitlines()[0].endswith(" s on one H200")
+    voted(run)
+    save_average_masks(run, TINY.certify, device=CPU)
+    assert " on one H200" not in show(sweep, make_plan(sweep, tmp_path))
 
 
 def test_a_start_counts_once_and_until_it_is_there(tmp_path):

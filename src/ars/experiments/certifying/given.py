@@ -1,6 +1,6 @@
 """Models that were not trained here: an import path for the model, a benchmark for its images."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +12,15 @@ from ars.certification.run_folder import CERTIFY, GIVEN_SIGMA, RECIPE
 from ars.certification.shards import read_manifest
 from ars.certification.writing import write_whole
 from ars.data.benchmark import Benchmark
+from ars.data.settings import PLACES
 from ars.experiments.build import build_benchmark
 from ars.experiments.fingerprint import fingerprint
-from ars.experiments.hidden_numbers import plain_numbers
 from ars.experiments.importing import check_fit, import_network
 from ars.experiments.recipe import RecipeError
 from ars.experiments.recipe_file import read_recipe
-from ars.experiments.run import describe, load_run
+from ars.experiments.run import check_data, describe, load_run
 from ars.methods import cohen
+from ars.report.results import About, read_about
 from ars.smoothing import SmoothedClassifier
 
 
@@ -31,26 +32,38 @@ class Given:
     data: tuple[str, ...]
     sigma: float | None = None
 
+    @property
+    def name(self) -> str:
+        """Of the code."""
+        return self.model
+
     def load(self, device: torch.device) -> tuple[Benchmark, SmoothedClassifier]:
-        """The benchmark and the model, in eval mode, which was not asked anything yet."""
+        """The benchmark and the model, which was not asked anything yet."""
+        model = self.model_on(device)
+        return build_benchmark(read_recipe(None, self.data), device), model
+
+    def model_on(self, device: torch.device) -> SmoothedClassifier:
+        """The model, in eval mode."""
         model = import_model(self.model, self.sigma).to(device)
         to_eval_mode(model)
-        return build_benchmark(read_recipe(None, self.data), device), model
+        return model
 
     def check_fit(self, benchmark: Benchmark, model: SmoothedClassifier, device: torch.device) -> None:
         """Refuse a model that cannot answer for the benchmark's images."""
-        check_fit(self.model, model, benchmark, device)
+        check_fit(self.model, model, benchmark, benchmark.examples("test", [0])[0].to(device))
 
     def claim(self, folder: Path, model: SmoothedClassifier, benchmark: Benchmark, device: torch.device) -> None:
         """Write what a report needs into a new folder; refuse one that holds another model or something else."""
-        recipe = yaml.safe_load(read_recipe(None, self.data).to_yaml())
+        recipe = read_recipe(None, self.data)
+        data = replace(recipe, data=recipe.data.absolute()).resolved()["data"]
         noise = sum(sigma**-2 for sigma in model.mechanism.sigmas) ** -0.5
-        content = {"model": self.model, "method": self.model, "sigma": noise, "seed": 0, "data": recipe["data"]}
+        content = {"model": self.model, "method": self.model, "sigma": noise, "seed": 0, "data": data}
         path = folder / RECIPE
         # looked at before the recipe, which another rank may be writing
         used = folder.exists() and (not folder.is_dir() or any(folder.glob("[!.]*")))
         if path.exists():
             _check_same(folder, _read(path), content)
+            check_data(folder, benchmark, None)
         elif used:
             raise RecipeError(f"{folder} exists and is not a run folder; choose another folder with --out")
         write_whole(path, yaml.safe_dump({**content, GIVEN_SIGMA: self.sigma}, sort_keys=False))
@@ -69,6 +82,11 @@ class Around:
     classifier: str | None = None
     moved: tuple[str, ...] = ()
 
+    @property
+    def name(self) -> str | None:
+        """Of the code, where the classifier is one of one's own."""
+        return self.classifier
+
     def load(self, device: torch.device) -> tuple[Benchmark, SmoothedClassifier]:
         """The benchmark and the model of the run, all weights as they were trained."""
         return load_run(self.folder, device, classifier=self.classifier, moved=self.moved)[1:]
@@ -86,21 +104,20 @@ def given_again(recipe: dict[str, Any]) -> Given:
     return Given(recipe["model"], data, recipe.get(GIVEN_SIGMA))
 
 
-def load_certified(folder: Path, recipe: dict[str, Any], device: torch.device) -> tuple[Benchmark, SmoothedClassifier]:
-    """What a folder's recipe.yaml says was certified there, as its records are of it."""
-    given = given_again(recipe)
-    benchmark, model = given.load(device)
-    plain = plain_numbers(model)
-    given.check_fit(benchmark, model, device)
-    check_certified(folder, model, plain)
-    return benchmark, model
+def load_certified(folder: Path, recipe: dict[str, Any], device: torch.device) -> tuple[About, SmoothedClassifier]:
+    """What a folder's recipe.yaml says was certified there, as its records are of it, and on what; needs no data."""
+    given, about = given_again(recipe), read_about(folder)
+    model = given.model_on(device)
+    check_certified(folder, model)  # now, before it answers
+    check_fit(given.model, model, about, torch.full((1, *about.shape), 0.5, device=device))
+    return about, model
 
 
-def check_certified(folder: Path, model: SmoothedClassifier, plain: str | None = None) -> None:
-    """Refuse a model with other weights or noise than those of the folder's records; plain is that of fingerprint."""
+def check_certified(folder: Path, model: SmoothedClassifier) -> None:
+    """Refuse a model with other weights or noise than those of the folder's records; it has not answered yet."""
     certified = (read_manifest(path) for path in sorted((folder / CERTIFY).glob("*")) if path.is_dir())
     digests = {manifest.model for manifest in certified if manifest is not None}
-    if digests and fingerprint(model, plain) not in digests:
+    if digests and fingerprint(model) not in digests:
         raise RecipeError(
             f"{folder} holds records of a model with other weights or noise; certify this one into a folder of its own "
             "first (ars certify --model ... --out RUN)"
@@ -110,6 +127,7 @@ def check_certified(folder: Path, model: SmoothedClassifier, plain: str | None =
 def _check_same(folder: Path, kept: object, wanted: dict[str, Any]) -> None:
     """Refuse a folder of another model, benchmark or noise; by whom the noise was given, its digest need not say."""
     have = {name: value for name, value in kept.items() if name != GIVEN_SIGMA} if isinstance(kept, dict) else {}
+    have, wanted = (_without_places(it) for it in (have, wanted))
     if have == wanted:
         return
     if {**have, "sigma": wanted["sigma"]} == wanted:
@@ -125,6 +143,13 @@ def _check_same(folder: Path, kept: object, wanted: dict[str, Any]) -> None:
                 "folder with --out"
             )
     raise RecipeError(f"{folder} holds another model or benchmark; choose another folder with --out")
+
+
+def _without_places(content: dict[str, Any]) -> dict[str, Any]:
+    """A recipe without what decides no image: where they lie, of which records tell others, and who decodes them."""
+    data = content.get("data")
+    known = data if isinstance(data, dict) else {}
+    return {**content, "data": {key: it for key, it in known.items() if key not in (*PLACES, "workers")}}
 
 
 def _read(path: Path) -> object:

@@ -10,6 +10,7 @@ import torch
 
 from ars.certification.certificate import Certificate
 from ars.certification.file_names import check_files, keep_files
+from ars.certification.in_precision import check_precision
 from ars.certification.independence import check_independent
 from ars.certification.procedure import certify
 from ars.certification.records import Record
@@ -23,8 +24,8 @@ from ars.experiments.certifying.request import Request
 from ars.experiments.device import choose_precision
 from ars.experiments.environment import write_environment
 from ars.experiments.fingerprint import fingerprint
-from ars.experiments.hidden_numbers import plain_numbers
 from ars.experiments.looking import how_they_look, look_at
+from ars.experiments.others_code import telling
 from ars.experiments.recipe import CertifySettings
 from ars.smoothing import SmoothedClassifier
 
@@ -39,6 +40,8 @@ class Job:
     benchmark: Benchmark
     model: SmoothedClassifier
     device: torch.device
+    whose: str | None = None
+    """The name of code of one's own that the model is of."""
 
     @property
     def layout(self) -> Layout:
@@ -69,7 +72,8 @@ class Job:
             return []
         images, labels = (part.to(self.device) for part in self.benchmark.examples("test", indices))
         began = time.perf_counter()
-        certificates = certify_images(self.model, images, self.settings, indices)
+        with telling(self.whose):
+            certificates = certify_images(self.model, images, self.settings, indices)
         seconds = (time.perf_counter() - began) / len(indices)
         fresh = [
             Record(certificate, truth, self.layout.name, seconds, self.manifest.model)
@@ -84,9 +88,14 @@ class Job:
 
 def prepare(request: Request, device: torch.device) -> Job:
     """Load the model, check the request and write the manifest; refused requests leave nothing behind."""
+    with telling(request.whose):
+        return _prepare(request, device)
+
+
+def _prepare(request: Request, device: torch.device) -> Job:
     records = request.records
     benchmark, model = request.load(device)
-    plain = plain_numbers(model)  # now, before it answers
+    digest = fingerprint(model)  # now, before it answers
     if request.given:
         request.given.check_fit(benchmark, model, device)
     settings = request.settings_for(benchmark.size("test"))
@@ -95,7 +104,7 @@ def prepare(request: Request, device: torch.device) -> Job:
     some = look_at(benchmark).to(device)
     wanted = make_manifest(
         settings,
-        model=fingerprint(model, plain),
+        model=digest,
         images=how_they_look(benchmark, some),
         files=benchmark.chosen.digest if benchmark.chosen else "",
         weights="" if request.given else digest_of(request.folder / MODEL),
@@ -104,6 +113,7 @@ def prepare(request: Request, device: torch.device) -> Job:
     )
     check_subset(benchmark, settings)
     check_independent(model, some)
+    check_precision(model, some, cast(Precision, settings.precision))
     files = benchmark.chosen.files if benchmark.chosen else ()
     check_files(records, files)
     if request.given:
@@ -113,7 +123,7 @@ def prepare(request: Request, device: torch.device) -> Job:
         keep_files(records, files)
     if not (records / ENVIRONMENT).exists():  # of the machine that began
         write_environment(records, device)
-    return Job(records, wanted, settings, benchmark, model, device)
+    return Job(records, wanted, settings, benchmark, model, device, request.whose)
 
 
 def certify_images(

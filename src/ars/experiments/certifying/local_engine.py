@@ -26,10 +26,12 @@ def certify_run(
     report: Callable[[Progress], None] = lambda progress: None,
     tell: Callable[[str], None] = lambda line: None,
     stop: Callable[[], bool] = lambda: False,
+    over: Callable[[], bool] = lambda: False,
 ) -> Sequence[Record]:
     """Certify this rank's shards that are not there yet; each is on disk as a whole before the next begins.
 
-    tell hears what is certified, where that is to be said.
+    tell hears what is certified, where that is to be said. stop is asked before each shard; over within it, and then
+    its draws are given up, to be made again.
 
     Which images a shard holds and which noise they see depend on neither the world nor on what is done already.
     """
@@ -47,7 +49,7 @@ def certify_run(
         if stop():
             raise KeyboardInterrupt
         at_most = left[number] * (job.settings.n_select + job.settings.n_estimate)
-        with watched(_within_a_shard(at, at_most, report)):
+        with watched(_within_a_shard(at, at_most, report, over)):
             fresh = job.certify_shard(number)
         records += fresh
         at = at.made(fresh, seconds=time.perf_counter() - began)
@@ -55,8 +57,10 @@ def certify_run(
     return records
 
 
-def _within_a_shard(at: Progress, at_most: int, report: Callable[[Progress], None]) -> Callable[[int], None]:
-    """What hears of draws and reports now and then how many of the shard's were made."""
+def _within_a_shard(
+    at: Progress, at_most: int, report: Callable[[Progress], None], over: Callable[[], bool]
+) -> Callable[[int], None]:
+    """What hears of draws, reports now and then how many of the shard's were made, and gives it up if it must."""
     drawn, told = 0, time.monotonic()
 
     def watch(draws: int) -> None:
@@ -65,5 +69,7 @@ def _within_a_shard(at: Progress, at_most: int, report: Callable[[Progress], Non
         if time.monotonic() - told >= TOLD_SECONDS:
             told = time.monotonic()
             report(replace(at, drawn=drawn, at_most=at_most))
+            if over():
+                raise KeyboardInterrupt
 
     return watch

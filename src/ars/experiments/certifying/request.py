@@ -31,6 +31,11 @@ class Request:
     at_most: bool = False
 
     @property
+    def whose(self) -> str | None:
+        """The name of code of one's own that is certified; None where all of it is ours."""
+        return self.given.name if self.given else None
+
+    @property
     def records(self) -> Path:
         """Where the records go."""
         return records_folder(self.folder, self.name)

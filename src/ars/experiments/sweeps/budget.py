@@ -33,3 +33,9 @@ class Budget:
             return self.spent
 
         return enough
+
+    def over(self) -> bool:
+        """Whether time is up, to ask within a piece that took longer than expected: it is given up."""
+        if self._deadline is not None and self._clock() + RESERVE > self._deadline:
+            self.spent = True
+        return self.spent

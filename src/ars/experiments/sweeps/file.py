@@ -98,10 +98,12 @@ class SweepFile:
     Args:
         recipe: the base recipe, relative to the sweep file.
         recipe_name: what tables and figures call it; sweeps of one name stand together there. Default: the file's name.
+        recipe_note: what a reader of these should know of it; it stands below them.
         groups: the cells, in order.
         override: for each method, keys of its recipe by their dotted names.
         weights: bf16 rounds the trained weights before certification, so that they can be kept in half the space.
         rough: what cells may take.
+        rough_on: the machine that the rough figures are of, such as one H200.
     """
 
     recipe: str
@@ -109,7 +111,9 @@ class SweepFile:
     override: dict[Method, dict[str, Any]] = field(default_factory=dict)
     weights: Weights = "bf16"
     rough: tuple[Rough, ...] = ()
+    rough_on: str = ""
     recipe_name: str = ""
+    recipe_note: str = ""
 
     def __post_init__(self) -> None:
         if not self.groups:
@@ -147,6 +151,7 @@ class Sweep:
     path: Path
     cells: tuple[Cell, ...]
     rough: tuple[Rough, ...]
+    rough_on: str = ""
 
 
 def read_sweep(path: Path) -> Sweep:
@@ -162,7 +167,7 @@ def read_sweep(path: Path) -> Sweep:
     for name, count in Counter(cell.name for cell in cells).items():
         if count > 1:
             raise SweepError(f"{path}: {count} cells are {name}; give their groups labels")
-    return Sweep(path.stem, path, cells, content.rough)
+    return Sweep(path.stem, path, cells, content.rough, content.rough_on)
 
 
 def _parse(path: Path) -> SweepFile:

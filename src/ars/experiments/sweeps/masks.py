@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ars.certification.run_folder import MASKS, PIPELINE
+from ars.certification.run_folder import MASK_DRAWS, MASKS, PIPELINE
 from ars.certification.shards import Layout
 from ars.certification.writing import write_whole
 from ars.experiments.certifying.request import Request
@@ -14,7 +14,7 @@ from ars.experiments.recipe import CertifySettings
 from ars.experiments.run import load_run
 from ars.experiments.stages import save_stages
 
-IMAGES, DRAWS = 8, 16
+IMAGES = 8
 
 
 @torch.inference_mode()
@@ -27,10 +27,10 @@ def save_average_masks(folder: Path, settings: CertifySettings, *, device: torch
     """
     _, benchmark, model = load_run(folder, device)
     indices = list(Layout(settings.examples, settings.every).indices[:IMAGES])
-    images = benchmark.examples("test", indices)[0].to(device).repeat_interleave(DRAWS, dim=0)
+    images = benchmark.examples("test", indices)[0].to(device).repeat_interleave(MASK_DRAWS, dim=0)
     releases, _ = model.stages(images, torch.Generator(device).manual_seed(settings.seed))
     weight = releases[-1].weight.float().expand(len(images), -1, *images.shape[2:])
-    masks = weight.mean(dim=1).view(len(indices), DRAWS, *images.shape[2:]).mean(dim=1)
+    masks = weight.mean(dim=1).view(len(indices), MASK_DRAWS, *images.shape[2:]).mean(dim=1)
     largest = masks.amax(dim=(1, 2))
     stretched = masks / largest.clamp_min(torch.finfo(masks.dtype).tiny).view(-1, 1, 1)
     arrays = {

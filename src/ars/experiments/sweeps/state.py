@@ -20,7 +20,7 @@ from ars.certification.run_folder import (
 from ars.certification.shards import IncompleteError, Layout, read_manifest
 from ars.experiments.certifying.beginning import begun_settings
 from ars.experiments.certifying.request import Request
-from ars.experiments.recipe import MASKED, CertifySettings, Recipe, RecipeError, first_difference
+from ars.experiments.recipe import MASKED, CertifySettings, Recipe, RecipeError, elsewhere, first_difference
 from ars.experiments.recipe_file import read_recipe
 from ars.experiments.sweeps.file import Cell
 from ars.experiments.sweeps.portable import portable
@@ -118,6 +118,9 @@ def check_recipe(folder: Path, wanted: Recipe, instead: str) -> None:
     wanted = replace(wanted, classifier=replace(wanted.classifier, sha256=pin))
     if begun.identity != wanted.identity:
         told = first_difference(begun, wanted)
+        if elsewhere(begun, wanted):
+            moved = "if that is the same data, leave the recipe as it was and give --data.root or --data.backgrounds"
+            raise RecipeError(f"{folder} holds a run on data elsewhere{told}; {moved}, else choose {instead}")
         raise RecipeError(f"{folder} holds a run of another recipe{told}; remove it, or choose {instead}")
 
 

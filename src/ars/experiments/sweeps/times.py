@@ -1,10 +1,11 @@
 """How long cells may take: as finished cells of their side took, else as the sweep file's rough figures say.
 
-These are scaled by how much longer finished cells took than theirs. Loads no torch.
+These are scaled by how much longer finished cells took than theirs. Else it is what other sides or, at the last, other
+methods took. Loads no torch.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, median
 from typing import Literal
@@ -53,7 +54,10 @@ class Times:
         ):
             return _seconds(method, side, what, recorded)
         rough = _seconds(method, side, what, self.rough)
-        return _seconds(method, side, what, recorded) if rough is None else rough * self._slower(what, recorded)
+        if rough is not None:
+            return rough * self._slower(what, recorded)
+        of_others = [replace(figure, method=method) for figure in recorded]
+        return _seconds(method, side, what, recorded) or _seconds(method, side, what, of_others)
 
     def _slower(self, what: What, recorded: Sequence[Figure]) -> float:
         """How many times longer than stated things took on this machine, in the middle of what was recorded."""
