@@ -2,6 +2,7 @@ import json
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from ars.report.curves import accuracy_curves, draw_curves
 from ars.report.errors import ReportError
@@ -32,6 +33,44 @@ def test_a_drawn_curve_holds_a_value_up_to_its_radius_and_a_band_is_the_sample_d
     assert heights[:, 1].max() == 100
     low = np.isclose(heights[:, 1], 75 - 50 / 2**0.5)
     assert heights[low, 0].max() <= 2.5  # the band falls where the line does: one image of a seed has that radius
+
+
+def told(runs):
+    """What stands above the first panel, and the names of its lines."""
+    panel = draw_curves(make_table(make_sections(runs)).sections).figure.axes[0]
+    return panel.texts[0].get_text().replace("\n", " "), [text.get_text() for text in panel.get_legend().get_texts()]
+
+
+def test_curves_say_what_bands_are_and_what_is_not_in_them(make_run, make_record):
+    better = [[make_record(index, 1, 1, 4.5 / 255) for index in range(4)]]
+    paths = [make_run("a"), make_run("b", seed=1, shards=better), make_run("c", method="adaptive", shards=better)]
+    above, lines = told(load_runs(paths))
+    assert lines == ["Cohen et al. (2 seeds)", "ARS (1 seed)"]
+    assert "; 4 images;" in above
+    assert "bands: one standard deviation over the seeds; besides, the choice of images leaves a " in above
+    assert above.endswith("standard error of up to 25.0 points")  # half of four images are right
+    above, lines = told(load_runs(paths[2:]))
+    assert lines == ["ARS"]
+    assert "bands" not in above
+    assert above.endswith("; 4 images the choice of images leaves a standard error of up to 0.0 points")
+
+
+def test_lines_of_other_numbers_of_images_say_so(make_run, make_record):
+    few = [[make_record(index, 1, 1, 4.5 / 255) for index in range(3)]]
+    paths = [make_run("a"), make_run("b", method="adaptive", shards=few, examples=9)]
+    above, lines = told(load_runs(paths, partial=True))
+    assert lines == ["Cohen et al., 4 images", "ARS, 3 images so far"]
+    assert " images;" not in above
+    assert "; 3 images so far " in told(load_runs(paths[1:], partial=True))[0]
+
+
+def test_a_figure_has_a_name_for_those_who_do_not_see_it(make_run):
+    (run,) = load_runs([make_run("a", title="cats & <dogs>", stages=1)])
+    heading = "cats &amp; &lt;dogs&gt;, 6×6, σ = 0.5, ℓ∞"
+    curves = draw_curves(make_table(make_sections([run])).sections[:1]).svg.decode()
+    start = f"<title>Certified accuracy against the radius: {heading}, under Cohen et al.'s bound, α = 0.05, N = 100;"
+    assert start in curves
+    assert f"<title>One draw taken apart: Cohen et al., {heading}" in draw_pipeline(run, load_stages(run)).svg.decode()
 
 
 def test_curves_of_runs_that_only_abstain_are_drawn(make_run, make_record):
@@ -78,6 +117,37 @@ def test_many_images_of_any_colour_are_drawn(make_run, channels):
     (path / "benchmark.json").write_text(json.dumps({**benchmark, "shape": [channels, 6, 6]}))
     (run,) = load_runs([path])
     assert draw_pipeline(run, load_stages(run)).png.startswith(b"\x89PNG")
+
+
+def above(picture):
+    return [text.get_text().replace("\n", " ") for text in picture.figure.texts]
+
+
+@pytest.mark.parametrize("images", [1, 8])
+def test_the_pipeline_says_what_it_shows(make_run, images):
+    (run,) = load_runs([make_run("a", method="adaptive", sigma=0.75, seed=3, stages=images)])
+    picture = draw_pipeline(run, load_stages(run))
+    heading, about = above(picture)
+    assert heading == "ARS, digits on photographs, 6×6, σ = 0.75, ℓ∞, seed 3"
+    assert about.startswith("one draw of each image; m: what a step releases, noise and all; w: a mask, dark hides")
+    assert "; average: all that the classifier sees; above: the true class; below: the answer that is cert" in about
+    assert about.endswith(" under Cohen et al.'s bound, α = 0.05, and its radius")
+    figure = picture.figure
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    for text in figure.texts:
+        assert text.get_window_extent(renderer).x1 <= figure.bbox.x1
+
+
+def test_the_pipeline_says_nothing_of_what_it_does_not_show(make_run):
+    path = make_run("a", method="mine:net", given="0" * 16, stages=2)
+    file = path / "certify/test/stages.npz"
+    with np.load(file) as arrays:
+        kept = {name: arrays[name] for name in arrays.files if not name.endswith("_2")}
+    np.savez(file, **{**kept, "average": kept["value_1"], "index": np.array([7, 8])})
+    (run,) = load_runs([path])
+    heading, about = above(draw_pipeline(run, load_stages(run)))
+    assert heading == "mine:net, digits on photographs, 6×6, σ = 0.5, ℓ∞"  # nothing was trained from a seed
+    assert about == "one draw of each image; m: what a step releases, noise and all; above: the true class"
 
 
 def test_stages_that_lack_an_array_are_refused(make_run):

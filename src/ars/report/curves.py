@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ars.report.figures import MUTED, Picture, style
 from ars.report.groups import Group
-from ars.report.measures import Outcomes, norm_name, unit_scale
+from ars.report.measures import Outcomes, norm_name, standard_error, unit_scale
 from ars.report.table import Block
 from ars.theory import Norm
 
@@ -36,7 +36,7 @@ OWN_LINES: tuple[Line, ...] = (
     ("#8C6BB1", (0, (1, 1.2))),
 )
 POINTS = 121
-LETTERS = 64
+LETTERS = 76
 """How many letters of a caption there is room for above a panel."""
 
 
@@ -49,7 +49,7 @@ def draw_curves(sections: Sequence[Sequence[Block]], *, origin: str = "") -> Pic
 
     columns = max(len(blocks) for blocks in sections)
     with style():
-        figure = Figure(figsize=(5.7 * columns, 3.7 * len(sections)), layout="constrained")
+        figure = Figure(figsize=(5.7 * columns, 4.1 * len(sections)), layout="constrained")
         grid = figure.subplots(len(sections), columns, squeeze=False)
         for panels, blocks in zip(grid, sections, strict=True):
             limit = largest_radius(blocks)
@@ -57,7 +57,8 @@ def draw_curves(sections: Sequence[Sequence[Block]], *, origin: str = "") -> Pic
                 _draw_panel(panel, block, limit, origin)
             for unused in panels[len(blocks) :]:
                 unused.set_visible(False)
-        return Picture(figure)
+        shown = (f"{block.section.heading}, {block.caption}" for blocks in sections for block in blocks)
+        return Picture(figure, f"Certified accuracy against the radius: {'; '.join(shown)}")
 
 
 def accuracy_curves(group: Sequence[Outcomes], radii: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -83,9 +84,14 @@ def _draw_panel(panel: "Axes", block: Block, limit: float, origin: str) -> None:
     scale = unit_scale(block.norm)
     own = dict.fromkeys(row.group.method for row in block.rows if row.group.method not in LINES)
     of_method = LINES | dict(zip(own, cycle(OWN_LINES), strict=False))
+    several = any(len(row.group.runs) > 1 for row in block.rows)
+    errors = []
     for row in block.rows:
-        curves = 100 * accuracy_curves(row.group.outcomes(block.bound), radii)
-        _draw_group(panel, row.group, of_method[row.group.method], block.label(row), radii * scale, curves)
+        answers = row.group.outcomes(block.bound)
+        curves = accuracy_curves(answers, radii)
+        errors += [standard_error(at, len(one)) for one, curve in zip(answers, curves, strict=True) for at in curve]
+        label = block.label(row) + (_seeds(len(curves)) if several else "")
+        _draw_group(panel, row.group, of_method[row.group.method], label, radii * scale, 100 * curves)
     panel.set_xlim(0, limit * scale)
     panel.set_ylim(0, 100)
     panel.set_yticks(range(0, 101, 20))
@@ -93,11 +99,22 @@ def _draw_panel(panel: "Axes", block: Block, limit: float, origin: str) -> None:
     panel.set_xlabel(_radius_label(block.norm))
     panel.set_ylabel("certified accuracy (%)")
     unlike = "" if block.section.same_images else "not the same images"
-    lines = textwrap.wrap("; ".join(part for part in (block.caption, origin, unlike) if part), LETTERS)
-    pad = 8 + 12 * len(lines)
+    about = "; ".join(part for part in (block.caption, block.images, origin, unlike) if part)
+    lines = [*textwrap.wrap(about, LETTERS), *textwrap.wrap(uncertainty("bands", max(errors), several), LETTERS)]
+    pad = 10 + 11 * len(lines)
     panel.set_title(block.section.heading, loc="left", fontsize=11, fontweight="bold", pad=pad)
     panel.text(0, 1.025, "\n".join(lines), transform=panel.transAxes, fontsize=9, color=MUTED)
     panel.legend(frameon=False, fontsize=9, handlelength=2.8)
+
+
+def uncertainty(bars: str, error: float, several: bool) -> str:
+    """What bars or bands are, where there are several seeds, and what they do not hold: the choice of test images."""
+    images = f"the choice of images leaves a standard error of up to {100 * error:.1f} points"
+    return f"{bars}: one standard deviation over the seeds; besides, {images}" if several else images
+
+
+def _seeds(count: int) -> str:
+    return f" ({count} seed{'s' if count > 1 else ''})"
 
 
 def _draw_group(
@@ -108,7 +125,6 @@ def _draw_group(
         dashes = ("-", "--", "-.", ":")[(group.variant - 1) % 4]
     mean = curves.mean(axis=0)
     if len(curves) > 1:
-        label += f" ({len(curves)} seeds)"
         spread = curves.std(axis=0, ddof=1)
         low, high = (mean - spread).clip(0, 100), (mean + spread).clip(0, 100)
         panel.fill_between(x, low, high, step="pre", color=colour, alpha=0.16, linewidth=0)

@@ -1,5 +1,6 @@
 """What all figures share: look, colours, and the same bytes whenever they are drawn from the same files."""
 
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -46,16 +47,29 @@ def style() -> Iterator[None]:
         yield
 
 
+def fit(text: str, *, inches: float, size: float) -> list[str]:
+    """The text in lines that a width has room for; a letter is about .56 of the font's size in points wide.
+
+    >>> fit("black hides, white keeps", inches=1.2, size=9)
+    ['black hides,', 'white keeps']
+    """
+    return textwrap.wrap(text, max(int(72 * inches / (0.56 * size)), 1))
+
+
 @dataclass(frozen=True)
 class Picture:
-    """A figure as files, without dates and version names, so that equal figures are equal files."""
+    """A figure as files, without dates and version names, so that equal figures are equal files.
+
+    The title is the SVG's name for those who do not see it.
+    """
 
     figure: "Figure"
+    title: str
 
     @cached_property
     def svg(self) -> bytes:
         """The bytes of its SVG."""
-        return self._save(format="svg", metadata={"Date": None, "Creator": None})
+        return self._save(format="svg", metadata={"Title": self.title, "Date": None, "Creator": None})
 
     @cached_property
     def png(self) -> bytes:

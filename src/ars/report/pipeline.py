@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ars.report.errors import ReportError
-from ars.report.figures import BAD, GOOD, INK, MUTED, Picture, style
+from ars.report.figures import BAD, GOOD, INK, MUTED, Picture, fit, style
+from ars.report.groups import Group, Section, method_name
 from ars.report.measures import show_radius, unit_name
 from ars.report.results import Run
+from ars.report.table import BOUND_NAMES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,6 +26,7 @@ MOST_COLUMNS = 8
 INCH = 1.05
 LONGEST_NAME = 12
 LABELS_INCH = 1.15
+AVERAGE = "average"
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,7 @@ def stage_rows(content: Mapping[str, Images]) -> tuple[StageRow, ...]:
             rows.append(StageRow(f"m{_sub(step)}", f"the masked image plus the noise of step {step}", value))
     average = content["average"]
     if not np.array_equal(average, content[f"value_{steps}"]):
-        rows.append(StageRow("average", "the releases combined, all that the classifier sees", average))
+        rows.append(StageRow(AVERAGE, "the releases combined, all that the classifier sees", average))
     return tuple(rows)
 
 
@@ -106,20 +109,37 @@ def short(name: str) -> str:
 def draw_pipeline(run: Run, stages: Stages) -> Picture:
     """The rows of the first images, with the true class above and the certified answer below each column."""
     titles = [run.class_names[label] for label in stages.truth]
+    answers = [_answer(run, index) for index in stages.index]
+    how = f"under {BOUND_NAMES[run.settings.bound]}, α = {run.settings.alpha}"
+    below = f"; below: the answer that is certified {how}, and its radius" if any(answers) else ""
+    about = f"above: the true class{below}"
+    heading = _heading(run)
     with style():
-        return Picture(draw_columns(stages.rows, titles, [_answer(run, index) for index in stages.index]))
+        figure = draw_columns(stages.rows, titles, answers, heading=heading, about=about)
+        return Picture(figure, f"One draw taken apart: {heading}")
+
+
+def _heading(run: Run) -> str:
+    """The method, what its images are, the noise level, the norm, and the seed of what was trained here."""
+    seed = "" if "model" in run.recipe else f", seed {run.seed}"
+    return f"{method_name(run.method)}, {Section((Group((run,)),)).heading}{seed}"
 
 
 def draw_columns(
-    rows: Sequence[StageRow], titles: Sequence[str], notes: Sequence[Sequence[Line]], *, heading: str = ""
+    rows: Sequence[StageRow], titles: Sequence[str], notes: Sequence[Sequence[Line]], *, heading: str, about: str
 ) -> "Figure":
-    """The rows of the first images, a column an image, its title above and the lines of its note below."""
+    """The rows of the first images, a column an image, its title above and the lines of its note below.
+
+    Over all stand the heading and what the rows, titles and notes are.
+    """
     from matplotlib.figure import Figure
 
     columns = min(len(titles), MOST_COLUMNS)
-    top = 0.7 if heading else 0.35
-    height = len(rows) * INCH + 0.45 + top
     width = LABELS_INCH + columns * INCH + 0.15
+    said = fit(f"one draw of each image; {_legend(rows)}; {about}", inches=width - 0.2, size=9)
+    heads = fit(heading, inches=width - 0.3, size=11)
+    top = 0.45 + 0.18 * len(heads) + 0.155 * len(said)
+    height = len(rows) * INCH + 0.45 + top
     figure = Figure(figsize=(width, height))
     grid = figure.subplots(len(rows), columns, squeeze=False)
     figure.subplots_adjust(
@@ -133,9 +153,18 @@ def draw_columns(
     for column in range(columns):
         grid[0][column].set_title(short(titles[column]), fontsize=9.5, fontweight="bold", pad=5)
         _write_note(grid[-1][column], notes[column])
-    if heading:
-        figure.text(LABELS_INCH / width, 1 - 0.16 / height, heading, ha="left", va="top", fontsize=10)
+    over: dict[str, Any] = {"x": 0.1 / width, "va": "top"}
+    figure.text(y=1 - 0.1 / height, s="\n".join(heads), fontsize=11, fontweight="bold", **over)
+    below = 0.15 + 0.18 * len(heads)
+    figure.text(y=1 - below / height, s="\n".join(said), fontsize=9, color=MUTED, **over)
     return figure
+
+
+def _legend(rows: Sequence[StageRow]) -> str:
+    """What the labels of the rows stand for."""
+    masks = "; w: a mask, dark hides a pixel (0), bright keeps it (1)" if any(row.mask for row in rows) else ""
+    average = "; average: all that the classifier sees" if rows[-1].label == AVERAGE else ""
+    return f"m: what a step releases, noise and all{masks}{average}"
 
 
 def _show(panel: "Axes", image: Images, *, mask: bool) -> None:

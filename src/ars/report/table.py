@@ -80,10 +80,17 @@ class Block:
         only = ", decided at these radii only" if self.section.first.settings.schedule.radii else ""
         return f"under {BOUND_NAMES[self.bound]}, {alpha}{only}"
 
+    @property
+    def images(self) -> str | None:
+        """How many images all rows have answers for; None where they differ in it."""
+        found = {row.images_text for row in self.rows}
+        return _so_far(found.pop()) if len(found) == 1 else None
+
     def label(self, row: Row) -> str:
-        """The name of a row's line in a figure, with its alpha and N where rows differ in it."""
+        """The name of a row's line in a figure, with its alpha, N and number of images where rows differ in it."""
         own = f", α = {row.group.settings.alpha}" if self.section.alpha is None else ""
         own += f", N = {row.group.draws}".replace("= ≤", "≤") if self.section.draws is None else ""
+        own += f", {_so_far(row.images_text)}" if self.images is None else ""
         return row.group.label + own
 
     @property
@@ -93,6 +100,11 @@ class Block:
             return ""
         sets = " | ".join(", ".join(run.name for run in some) for some in self.section.image_sets)
         return f"The runs did not all answer for the same images; only those of one set can be compared: {sets}."
+
+
+def _so_far(images: str) -> str:
+    """A number of images in words; a star stands for those that are still to be certified."""
+    return f"{images} images".replace("* images", " images so far")
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,8 @@ import time
 from pathlib import Path
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
+LATER = 0.5
+"""Seconds in which a page could still ask for something."""
 
 
 def find_browser() -> str | None:
@@ -35,6 +37,7 @@ class Browser:
         os.close(theirs_out)
         self._out, self._in = os.fdopen(ours_out, "wb", buffering=0), os.fdopen(ours_in, "rb")
         self._number, self._session, self._pending = 0, None, b""
+        self.opened: set[str] = set()
         self.requests: list[str] = []
         self.errors: list[str] = []
         target = self.send("Target.createTarget", url="about:blank")["targetId"]
@@ -57,17 +60,25 @@ class Browser:
 
     def open(self, path: Path, fragment: str = "") -> None:
         """Show a file, from scratch, and wait until it is loaded."""
+        self.opened.add(path.resolve().as_uri())
         for address in ("about:blank", path.resolve().as_uri() + fragment):
-            self.requests.clear()
             self.send("Page.navigate", url=address)
             while self.run("`${document.readyState} ${location}`") != f"complete {address}":
                 time.sleep(0.02)
 
     def run(self, script: str):
-        """The value of an expression in the page."""
-        result = self.send("Runtime.evaluate", expression=script, returnByValue=True)
+        """The value of an expression in the page, of a promise once it is kept."""
+        result = self.send("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in result, result["exceptionDetails"]
         return result["result"].get("value")
+
+    def asked(self) -> list[str]:
+        """What else than the pages that were opened has been asked for, after a short wait; forgets it."""
+        time.sleep(LATER)
+        self.run("0")  # whose answer comes after all that happened before
+        found = [address for address in self.requests if address not in self.opened and address[:5] != "data:"]
+        self.requests.clear()
+        return found
 
     def press(self, key: str, code: int) -> None:
         """Press and release a key."""
@@ -82,6 +93,11 @@ class Browser:
         """The whole page as a PNG."""
         data = self.send("Page.captureScreenshot", captureBeyondViewport=True)["data"]
         path.write_bytes(base64.b64decode(data))
+
+    def media(self, kind: str = "", *, scheme: str = "light") -> None:
+        """Show the page as on paper ("print") or on a screen, as for a reader who likes it light or dark."""
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        self.send("Emulation.setEmulatedMedia", media=kind, features=features)
 
     def close(self) -> None:
         """End the browser."""
@@ -102,6 +118,8 @@ class Browser:
         match message.get("method"):
             case "Network.requestWillBeSent":
                 self.requests.append(message["params"]["request"]["url"])
+            case "Network.webSocketCreated":
+                self.requests.append(message["params"]["url"])
             case "Runtime.exceptionThrown":
                 self.errors.append(str(message["params"]["exceptionDetails"]))
         return message

@@ -1,7 +1,10 @@
 """A synthetic results folder: every file that a sweep leaves, with votes drawn from a seeded generator."""
 
 import gzip
+import hashlib
 import json
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -17,6 +20,7 @@ from ars.certification.shards import Layout, Manifest
 from ars.report.tally import Tally
 from ars.theory import rs_radius_linf
 
+COMMITTED = Path(__file__).parents[3] / "results"
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 SKILL = {"cohen": 1.0, "static_mask": 1.05, "unicr": 0.95, "sukenik": 0.8, "adaptive": 1.35}
 DRAWS = 2000
@@ -108,3 +112,26 @@ def build_results(root: Path) -> Path:
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
     return build_results(tmp_path / "results")
+
+
+def files_of(folder: Path) -> dict[str, Path]:
+    return {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def check_traceable(root: Path, out: Path) -> None:
+    """Each table, figure and the page names sources that are there with the digest that the manifest says."""
+    manifest = json.loads((out / "manifest.json").read_text())
+    made = {name for name in files_of(out) if name.startswith(("tables/", "figures/"))} | {"index.html"}
+    assert made == set(manifest["outputs"])
+    for name, sources in manifest["outputs"].items():
+        assert sources, name
+        assert any(source.endswith(("records.jsonl.gz", "masks.npz", "timing.json")) for source in sources), name
+    for source, digest in manifest["sources"].items():
+        assert hashlib.sha256((root / source).read_bytes()).hexdigest() == digest, source
+    assert {source for sources in manifest["outputs"].values() for source in sources} == set(manifest["sources"])
+
+
+def build_without_torch(root: Path, out: Path) -> None:
+    arguments = ["results", str(root), "--out", str(out)]
+    code = f"import sys; sys.modules['torch'] = None; from ars.cli import main; sys.exit(main({arguments}))"
+    subprocess.run([sys.executable, "-c", code], check=True)

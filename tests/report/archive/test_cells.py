@@ -126,6 +126,24 @@ def name_sweep(folder, recipe_name):
     (folder / "sweep.yaml").write_text(f"recipe: ../base.yaml\nrecipe_name: {recipe_name}\n")
 
 
+def test_what_is_to_be_known_of_a_recipe_stands_below_its_numbers_once(tmp_path):
+    note = "Chosen with ARS <here>."
+    for sweep, name in (("headline", "fast"), ("seeds", "fast"), ("best", "best")):
+        (tmp_path / sweep).mkdir()
+        more = f"recipe_note: {note}\n" if name == "fast" else ""
+        (tmp_path / sweep / "sweep.yaml").write_text(f"recipe: base.yaml\nrecipe_name: {name}\n{more}")
+    build_cell(tmp_path / "headline", seed=0)
+    build_cell(tmp_path / "seeds", seed=1)
+    build_cell(tmp_path / "best", k=32)
+    write_results(tmp_path, tmp_path)
+    for name in ("measures", "table-1", "vote-cifar-backgrounds"):
+        table = (tmp_path / "tables" / f"{name}.md").read_text(encoding="utf-8")
+        assert table.count(f"**Recipe fast.** {note}") == 1, name
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert page.count("<p>Recipe fast. Chosen with ARS &lt;here&gt;.</p>") == 1
+    assert "Recipe best." not in page
+
+
 def test_sweeps_of_one_recipe_stand_together(tmp_path):
     """Seeds of two sweeps are averaged, methods of a third stand beside them, sizes make one trend."""
     for sweep in ("headline", "seeds", "rivals", "cross"):

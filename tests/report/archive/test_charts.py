@@ -133,6 +133,34 @@ def test_what_differs_between_sizes_is_told_from_records_and_recipes(tmp_path):
     assert "epochs of training, those on smaller images first: 24 at k = 32" in above
 
 
+def test_lines_join_only_sizes_that_were_trained_equally_long(tmp_path):
+    for k in (32, 48, 64, 96):
+        build_cell(tmp_path / "fast", k=k, training=STARTED)
+    entries = make_entries(load_cells(tmp_path))
+    for trends in (make_trends(entries), vote_trends(entries)):
+        assert trends[0].alike == [[32], [48, 64], [96]]
+        [series] = trend_chart(trends).series
+        places = [f"{x} {y}" for x, y, *_ in series.points]
+        assert series.line == f"M{places[0]}M{places[1]}L{places[2]}M{places[3]}"
+    for panel in draw_by_size(entries).figure.axes:
+        line = panel.containers[0].lines[0]
+        gaps = np.isnan(line.get_xdata().astype(float))
+        assert np.flatnonzero(gaps).tolist() == [1, 4, 6]
+
+
+def test_the_figure_says_what_the_choice_of_images_leaves(tmp_path):
+    for k in (32, 64):
+        build_cell(tmp_path / "fast", k=k, images=40)
+    entries = make_entries(load_cells(tmp_path))
+    above = [panel.texts[0].get_text().replace("\n", " ") for panel in draw_by_size(entries).figure.axes]
+    for text, (accuracies, images) in zip(above, [
+        ([entry.certified("cohen", 0.0).mean for entry in entries], 40),
+        ([entry.votes.mean for entry in entries], 10_000),
+    ], strict=True):  # fmt: skip
+        error = max((accuracy * (1 - accuracy) / images) ** 0.5 for accuracy in accuracies)
+        assert text.endswith(f"the choice of images leaves a standard error of up to {100 * error:.1f} points")
+
+
 @pytest.mark.parametrize(
     "training", [None, STARTED | {"start": None}, STARTED | {"classifier": {"from_run": "runs/c"}}]
 )
@@ -148,8 +176,10 @@ def test_bars_are_told_of_where_there_are_several_seeds(tmp_path):
         for k, seed in [(32, 0), *((64, seed) for seed in seeds)]:
             build_cell(tmp_path / name / "fast", k=k, seed=seed, draws=1000 * k, training=STARTED)
         write_results(tmp_path / name, tmp_path / name)
+        [figure] = (tmp_path / name / "figures").glob("accuracy-by-k-*.svg")
+        assert figure.read_text().count("bars: one standard deviation over the seeds") == (2 if name == "two" else 0)
         page = (tmp_path / name / "index.html").read_text()
         assert page.count("bars are one standard deviation over the seeds") == (2 if name == "two" else 0)
         assert page.count("sizes differ in more than k.") == 2
         assert page.count("Draws an image: 32,000 at k = 32; 64,000 at k = 64.") == 1
-        assert page.count("Epochs of training: 24 at k = 32; 16 + 24 at k = 64, those on smaller images first.") == 2
+        assert page.count("Epochs of training: 24 at k = 32; 16 + 24 at k = 64, those on smaller images first;") == 2

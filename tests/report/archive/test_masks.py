@@ -3,8 +3,11 @@
 import numpy as np
 import pytest
 
+from ars.certification.run_folder import MASK_DRAWS
 from ars.report.archive import write_results
 from ars.report.archive.cells import load_cells
+from ars.report.archive.drawing import draw_all
+from ars.report.archive.entries import make_entries, make_views
 from ars.report.archive.masks import draw_masks, load_masks
 from ars.report.errors import ReportError
 
@@ -38,12 +41,39 @@ def test_masks_with_their_largest_weights_are_shown_as_they_are(tmp_path):
         made(tmp_path / "again", masks, largest=np.array([0.02], np.float32))
 
 
-def test_the_figure_says_what_white_is(tmp_path):
+def texts(figure):
+    """What stands beside and below the masks, row by row."""
+    return [[text.get_text() for text in panel.texts] for panel in figure.axes]
+
+
+def test_the_figure_says_what_white_is_and_of_which_image_and_seed_a_mask_is(tmp_path):
     masks = np.zeros((2, 64, 64), np.uint8)
     masks[0], masks[1] = 30, 204
-    svg = draw_masks([made(tmp_path, masks)]).svg.decode()
-    assert "0: 0.12" in svg
-    assert "50: 0.80" in svg
+    figure = draw_masks([(made(tmp_path, masks), None)]).figure
+    assert texts(figure) == [["image 0\nwhite is 0.12", "k = 64\nseed 0"], ["image 50\nwhite is 0.80"]]
+    about = figure.texts[1].get_text().replace("\n", " ")
+    assert about.startswith(f"averaged over {MASK_DRAWS} draws; black hides a pixel (0), white is the largest weight")
+    assert about.endswith("; orange: the object; not BG-20k")
+
+
+def test_the_static_mask_is_the_last_of_its_row(tmp_path):
+    for k in (32, 64):
+        build_cell(tmp_path / "fast", k=k, masks=2)
+    build_cell(tmp_path / "fast", method="static_mask", k=64, seed=3, masks=2)
+    views = make_views(make_entries(load_cells(tmp_path)))
+    [name] = [drawn.name for drawn in draw_all(views) if drawn.name.startswith("masks")]
+    assert name == "masks-fast-cifar_backgrounds-s0.5.svg"
+    small, large = (load_masks(view.masked) for view in views)
+    static = load_masks(views[1].static)
+    figure = draw_masks([(small, None), (large, static)]).figure
+    assert "; last: the static mask, one for all images" in figure.texts[1].get_text().replace("\n", " ")
+    first, second = texts(figure)[:3], texts(figure)[3:]
+    assert first[2] == []
+    assert second[2] == [f"static, seed 3\nwhite is {static.largest[0]:.2f}"]
+    [shown] = figure.axes[5].images
+    assert np.array_equal(shown.get_array(), static.masks[0])
+    assert len(figure.axes[5].patches) == 1  # its frame: it is of no image, so that no object is outlined
+    assert len(figure.axes[4].patches) == 2
 
 
 def test_the_page_shows_the_static_mask_once_beside_those_of_ars(tmp_path):

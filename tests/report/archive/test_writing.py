@@ -1,41 +1,18 @@
 """The results folder as a whole: equal bytes, and every output traceable to record files."""
 
 import gzip
-import hashlib
 import json
 import re
 import shutil
-import subprocess
-import sys
 from html import unescape
 from html.parser import HTMLParser
-from pathlib import Path
 
 import pytest
 
 from ars.cli import main
 from ars.report.archive import write_results
 
-from .conftest import build_cell, build_results
-
-COMMITTED = Path(__file__).parents[3] / "results"
-
-
-def files_of(folder):
-    return {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
-
-
-def check_traceable(root, out):
-    """Each table, figure and the page names sources that are there with the digest that the manifest says."""
-    manifest = json.loads((out / "manifest.json").read_text())
-    made = {name for name in files_of(out) if name.startswith(("tables/", "figures/"))} | {"index.html"}
-    assert made == set(manifest["outputs"])
-    for name, sources in manifest["outputs"].items():
-        assert sources, name
-        assert any(source.endswith(("records.jsonl.gz", "masks.npz", "timing.json")) for source in sources), name
-    for source, digest in manifest["sources"].items():
-        assert hashlib.sha256((root / source).read_bytes()).hexdigest() == digest, source
-    assert {source for sources in manifest["outputs"].values() for source in sources} == set(manifest["sources"])
+from .conftest import build_cell, build_results, build_without_torch, check_traceable, files_of
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +45,8 @@ def test_everything_is_traceable_to_records(results):
     cells |= {"fast/static_mask-k64-s0.5-seed0/"}
     numbers = {name for name in every if name.startswith(tuple(cells)) and not name.endswith("masks.npz")}
     assert set(outputs["figures/curves-fast-cifar_backgrounds-k64-s0.5.svg"]) == numbers
-    shown = {f"fast/adaptive-k{k}-s0.5-seed0/{name}" for k in (32, 64) for name in ("masks.npz", "recipe.yaml")}
+    masked = ("adaptive-k32", "adaptive-k64", "static_mask-k64")
+    shown = {f"fast/{cell}-s0.5-seed0/{name}" for cell in masked for name in ("masks.npz", "recipe.yaml")}
     assert set(outputs["figures/masks-fast-cifar_backgrounds-s0.5.svg"]) == shown
 
 
@@ -147,15 +125,31 @@ def test_the_page_names_the_norm_beside_certified_numbers(results):
         assert page.count(text) == tables
 
 
-def test_every_number_of_the_page_links_to_its_recipe(results):
+def test_every_number_of_the_page_links_to_the_recipes_of_its_seeds(results):
     page = (results / "index.html").read_text(encoding="utf-8")
     bounds = re.findall(r'<div class="bound.*?</table>', page, flags=re.DOTALL)
-    rows = [row for block in bounds for row in re.findall(r'<tr class="m-(\w+)">(.*?)</tr>', block, flags=re.DOTALL)]
-    cells = [(method, cell) for method, row in rows for cell in re.findall(r'<td data-name="[^"]+">(.*?)</td>', row)]
-    assert len(cells) > 50
-    for method, cell in cells:
-        link = re.fullmatch(r'<a tabindex="-1" href="#recipe-([\w.-]+)">[^<]+</a>', cell)
-        assert cell == "–" or (link and f"-{method}-" in f"-{link[1]}-"), cell
+    row = re.compile(r'<tr class="m-(\w+)" data-recipes="([^"]+)">(.*?)</tr>', flags=re.DOTALL)
+    rows = [found for block in bounds for found in row.findall(block)]
+    assert len({method for method, *_ in rows}) == 3
+    numbers = 0
+    for method, recipes, text in rows:
+        seeds = re.findall(r'<a href="#([^"]+)" aria-label', text)
+        assert recipes.split() == seeds
+        assert all(f"-{method}-" in seed for seed in seeds)
+        for cell in re.findall(r'<td data-name="[^"]+">(.*?)</td>', text):
+            assert cell == "–" or re.fullmatch(rf'<a href="#{seeds[0]}">[^<]+</a>', cell), cell
+            numbers += cell != "–"
+    assert numbers > 50
+
+
+def test_a_lead_links_to_the_recipes_of_both_methods(results):
+    page = (results / "index.html").read_text(encoding="utf-8")
+    leads = re.findall(r'<span data-recipes="([^"]+)">Cohen et al. <a href="#([^"]+)">', page)
+    assert len(leads) == 4  # of two sizes and bounds
+    for recipes, link in leads:
+        assert link in recipes.split()
+        seeds = [re.fullmatch(r"recipe-fast-(\w+)-k\d+-s0.5-seed(\d)", recipe).groups() for recipe in recipes.split()]
+        assert seeds == [("adaptive", "0"), ("adaptive", "1"), ("cohen", "0"), ("cohen", "1")]
 
 
 def test_every_recipe_is_on_the_page(results):
@@ -189,12 +183,6 @@ def test_nothing_certified_yet_is_a_page_too(tmp_path):
     assert "Nothing is certified here yet" in (tmp_path / "index.html").read_text(encoding="utf-8")
 
 
-def build_without_torch(root, out):
-    arguments = ["results", str(root), "--out", str(out)]
-    code = f"import sys; sys.modules['torch'] = None; from ars.cli import main; sys.exit(main({arguments}))"
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
 def test_neither_torch_nor_a_gpu_is_needed(tmp_path):
     build_cell(tmp_path / "fast", masks=1, images=5)
     build_without_torch(tmp_path, tmp_path / "out")
@@ -225,27 +213,6 @@ def test_a_refused_build_leaves_the_old_one(copied):
     before = {name: path.read_bytes() for name, path in files_of(copied).items()}
     assert main(["results", str(copied)]) == 2
     assert {name: path.read_bytes() for name, path in files_of(copied).items()} == before
-
-
-def test_the_committed_tables_are_those_of_the_committed_records(tmp_path):
-    build_without_torch(COMMITTED, tmp_path)
-    check_traceable(COMMITTED, COMMITTED)
-    committed, fresh = files_of(COMMITTED), files_of(tmp_path)
-    for name in fresh:
-        assert name in committed, f"run make results: {name} is not committed"
-        if name.startswith("tables/") or name == "manifest.json":
-            assert committed[name].read_bytes() == fresh[name].read_bytes(), f"run make results: {name} differs"
-
-
-def test_committed_results_are_small_and_name_no_machine():
-    committed = files_of(COMMITTED)
-    sizes = {name: path.stat().st_size for name, path in committed.items()}
-    weights = {name: size for name, size in sizes.items() if name.endswith("model.safetensors")}
-    assert max(weights.values()) < 12e6
-    assert sum(sizes.values()) - sum(weights.values()) < 6e6
-    for name, path in committed.items():
-        if path.suffix in {".json", ".yaml", ".jsonl", ".md", ".csv"}:
-            assert not re.search(r"""["'\s]/\w|[A-Z]:\\""", path.read_text("utf-8")), name
 
 
 def test_a_cell_without_records_is_named(copied, capsys):

@@ -1,15 +1,17 @@
 """Accuracy against the image's side k at one noise level: certified, beside the paper's, and of the plain vote."""
 
+import math
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from ars.report.archive.cells import Cell
 from ars.report.archive.comparable import alphas, other_images, several_alphas
-from ars.report.archive.differences import draws_by_size, epochs_by_size
+from ars.report.archive.differences import draws_by_size, epochs_by_size, total_epochs
 from ars.report.archive.entries import Entry
-from ars.report.curves import LINES
+from ars.report.curves import LINES, uncertainty
 from ars.report.figures import MUTED, Picture, style
 from ars.report.groups import method_name, method_rank
 from ars.report.measures import Spread
@@ -23,18 +25,20 @@ ASIDE = 0.9
 """How far methods stand beside each other on the axis of k, so that no marker hides another."""
 LINE = 68
 """How many letters there is room for above a panel."""
+JOINED = "lines join sizes that were trained equally long"
 
 
 @dataclass(frozen=True)
 class Trend:
     """A method's accuracy at every k that was run, its spread over seeds, and the paper's means there in percent.
 
-    Where the paper's tables differ there are two.
+    Where the paper's tables differ there are two. Epochs are those of the whole training at each k.
     """
 
     method: str
     ours: dict[int, Spread]
     paper: tuple[tuple[int, float], ...] = ()
+    epochs: dict[int, int] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
@@ -46,27 +50,35 @@ class Trend:
         """Whether some of it has several seeds, and so a bar."""
         return any(len(spread.values) > 1 for spread in self.ours.values())
 
+    @property
+    def alike(self) -> list[list[int]]:
+        """The sizes in order, apart where training is longer or shorter: a line through both would show that too."""
+        return [list(sizes) for _, sizes in groupby(sorted(self.ours), key=self.epochs.get)]
+
 
 def make_trends(entries: Sequence[Entry]) -> list[Trend]:
     """Standard accuracies of the entries of one recipe, benchmark and sigma, under Cohen et al.'s bound."""
     kind, sigma = entries[0].first.kind, entries[0].first.sigma
     trends = []
     for method in sorted({entry.first.method for entry in entries}, key=method_rank):
-        mine = [(entry.first.k, entry.certified("cohen", 0.0)) for entry in entries if entry.first.method == method]
-        ours = {k: spread for k, spread in mine if spread.values}
+        mine = [entry for entry in entries if entry.first.method == method]
+        ours = {entry.first.k: spread for entry in mine if (spread := entry.certified("cohen", 0.0)).values}
         paper = {(row.k, row.accuracy) for row in published_rows(kind) if _beside(row, method, sigma) and row.k in ours}
-        trends.append(Trend(method, ours, tuple(sorted(paper))))
+        trends.append(Trend(method, ours, tuple(sorted(paper)), _total_epochs(mine)))
     return trends
 
 
 def vote_trends(entries: Sequence[Entry]) -> list[Trend]:
     """Accuracies of the plain vote on the whole test set, of those entries that have one."""
-    methods = sorted({entry.first.method for entry in entries if entry.votes.values}, key=method_rank)
-    voted = [entry for entry in entries if entry.votes.values]
-    return [
-        Trend(method, {entry.first.k: entry.votes for entry in voted if entry.first.method == method})
-        for method in methods
-    ]
+    trends = []
+    for method in sorted({entry.first.method for entry in entries if entry.votes.values}, key=method_rank):
+        mine = [entry for entry in entries if entry.first.method == method and entry.votes.values]
+        trends.append(Trend(method, {entry.first.k: entry.votes for entry in mine}, epochs=_total_epochs(mine)))
+    return trends
+
+
+def _total_epochs(entries: Sequence[Entry]) -> dict[int, int]:
+    return {entry.first.k: total_epochs(entry.first) for entry in entries}
 
 
 def _beside(row: Published, method: str, sigma: float) -> bool:
@@ -79,22 +91,27 @@ def draw_by_size(entries: Sequence[Entry]) -> Picture:
     from matplotlib.figure import Figure
 
     first = entries[0].first
-    panels = {"standard accuracy (%)": make_trends(entries), "vote on the whole test set (%)": vote_trends(entries)}
-    shown = {label: trends for label, trends in panels.items() if trends}
+    panels = {
+        "standard accuracy (%)": (make_trends(entries), [entry.standard_error for entry in entries]),
+        "vote on the whole test set (%)": (vote_trends(entries), [entry.vote_error for entry in entries]),
+    }
+    shown = {label: (trends, _about(first, trends, errors)) for label, (trends, errors) in panels.items() if trends}
+    title = f"{first.benchmark}, σ = {first.sigma:g}"
     unlike = _unlike(entries, LINE * len(shown))
     with style():
-        figure = Figure(figsize=(5.7 * len(shown), 4.5), layout="constrained")
-        for panel, (label, trends) in zip(figure.subplots(1, len(shown), squeeze=False)[0], shown.items(), strict=True):
+        figure = Figure(figsize=(5.7 * len(shown), 4.8), layout="constrained")
+        grid = figure.subplots(1, len(shown), squeeze=False)[0]
+        for panel, (label, (trends, about)) in zip(grid, shown.items(), strict=True):
             for number, trend in enumerate(trends):
                 _draw_trend(panel, trend, aside=ASIDE * (number - (len(trends) - 1) / 2))
             panel.set_xticks(sorted({entry.first.k for entry in entries}))
             panel.set_xlabel("side of the image, k (pixels)")
             panel.set_ylabel(label)
-            above = "\n".join([*(unlike if panel is figure.axes[0] else ()), _about(first, trends)])
-            text = panel.text(0, 1.025, above, transform=panel.transAxes, fontsize=9, color=MUTED)
+            above = [*(unlike if panel is grid[0] else ()), *about]
+            text = panel.text(0, 1.025, "\n".join(above), transform=panel.transAxes, fontsize=9, color=MUTED)
             text.set_in_layout(False)  # it may lie over both panels; the title's pad leaves the room
-        title = f"{first.benchmark}, σ = {first.sigma:g}"
-        figure.axes[0].set_title(title, loc="left", fontsize=11, fontweight="bold", pad=20 + 12 * len(unlike))
+            pad = 10 + 11 * len(above)
+            panel.set_title(title if panel is grid[0] else "", loc="left", fontsize=11, fontweight="bold", pad=pad)
         handles, labels = figure.axes[0].get_legend_handles_labels()
         below: dict[str, Any] = {
             "loc": "outside lower center",
@@ -104,16 +121,17 @@ def draw_by_size(entries: Sequence[Entry]) -> Picture:
             "handlelength": 2.8,
         }
         figure.legend(handles, labels, **below)
-        return Picture(figure)
+        return Picture(figure, f"Accuracy against the side of the image: {title}")
 
 
 def _draw_trend(panel: "Axes", trend: Trend, aside: float) -> None:
     colour, dashes = LINES.get(trend.method, ("black", "-"))
-    sizes = sorted(trend.ours)
-    means = [100 * trend.ours[k].mean for k in sizes]
-    bars = [100 * (trend.ours[k].std or 0.0) for k in sizes] if trend.several else None
+    gap = math.nan  # where the line is broken
+    means = [mean for sizes in trend.alike for mean in (*(100 * trend.ours[k].mean for k in sizes), gap)]
+    spreads = [std for sizes in trend.alike for std in (*(100 * (trend.ours[k].std or 0.0) for k in sizes), gap)]
+    places = [place for sizes in trend.alike for place in (*(k + aside for k in sizes), gap)]
     look: dict[str, Any] = {"color": colour, "linestyle": dashes, "linewidth": 1.9, "marker": "o", "markersize": 5}
-    panel.errorbar([k + aside for k in sizes], means, yerr=bars, capsize=3, label=trend.label, **look)
+    panel.errorbar(places, means, yerr=spreads if trend.several else None, capsize=3, label=trend.label, **look)
     hollow: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 6.5, "markerfacecolor": "white"}
     edge: dict[str, Any] = {"markeredgecolor": colour, "markeredgewidth": 1.3, "zorder": 1}
     panel.plot([k + aside for k, _ in trend.paper], [accuracy for _, accuracy in trend.paper], **hollow, **edge)
@@ -125,10 +143,14 @@ def _unlike(entries: Sequence[Entry], letters: int) -> list[str]:
     told = [f"draws an image: {draws}"] if draws else []
     told += [f"α: {alphas(entries)}"] if several_alphas(entries) else []
     told += other_images(entries)
-    told += [f"epochs of training, those on smaller images first: {epochs}"] if epochs else []
+    told += [f"epochs of training, those on smaller images first: {epochs}", JOINED] if epochs else []
     return [line for text in told for line in textwrap.wrap(text, letters)]
 
 
-def _about(first: Cell, trends: Sequence[Trend]) -> str:
+def _about(first: Cell, trends: Sequence[Trend], errors: Sequence[float | None]) -> list[str]:
+    """Whose numbers a panel shows, and how certain they are, as lines."""
     beside = "; hollow: the paper (k > 32: on other backgrounds)" if any(trend.paper for trend in trends) else ""
-    return f"recipe {first.recipe_name}{beside}"
+    known = [error for error in errors if error is not None]
+    told = [f"recipe {first.recipe_name}{beside}"]
+    told += [uncertainty("bars", max(known), several=any(trend.several for trend in trends))] if known else []
+    return [line for text in told for line in textwrap.wrap(text, LINE)]

@@ -46,6 +46,8 @@ class Cell:
     """The sweep, with the label of the cell's group where it has one."""
     recipe_name: str
     """What the tables call its recipe: as the sweep file says, else the sweep; another label is another recipe."""
+    recipe_note: str
+    """What the sweep file says that a reader should know of the recipe."""
     resolved: dict[str, Any]
     """Its recipe, every value."""
     method: str
@@ -128,6 +130,7 @@ def _load_cell(path: Path) -> Cell:
             path=path,
             sweep="+".join([path.parent.name, *labels]),
             recipe_name="+".join([str(sweep.get("recipe_name") or path.parent.name), *labels]),
+            recipe_note=str(sweep.get("recipe_note") or ""),
             resolved=recipe,
             method=str(recipe["method"]),
             sigma=float(recipe["sigma"]),

@@ -64,14 +64,14 @@ def trend_chart(trends: Sequence[Trend]) -> Chart:
     series = []
     for number, trend in enumerate(trends):
         aside = round(5 * (number - (len(trends) - 1) / 2))
-        points = []
-        for k in sorted(trend.ours):
-            mean, std = trend.ours[k].mean, trend.ours[k].std or 0.0
+        points = {}
+        for k, spread in sorted(trend.ours.items()):
+            mean, std = spread.mean, spread.std or 0.0
             y, low, high = _heights(np.array([mean, mean - std, mean + std]), axis).tolist()
-            points.append((at[k] + aside, y, low, high))
-        line = "M" + "L".join(f"{x} {y}" for x, y, *_ in points) if points else ""
+            points[k] = (at[k] + aside, y, low, high)
+        line = "".join("M" + "L".join(f"{points[k][0]} {points[k][1]}" for k in sizes) for sizes in trend.alike)
         paper = [(at[k] + aside, int(_heights(np.array([value / 100]), axis)[0])) for k, value in trend.paper]
-        series.append(Series(trend.method, trend.label, line, points=tuple(points), hollow=tuple(paper)))
+        series.append(Series(trend.method, trend.label, line, points=tuple(points.values()), hollow=tuple(paper)))
     ticks = tuple((x, str(k)) for k, x in at.items())
     return Chart(tuple(series), ticks, _percent_ticks(axis), "side of the image, k (pixels)")
 

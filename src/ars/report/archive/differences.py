@@ -18,16 +18,25 @@ def epochs_by_size(entries: Sequence[Entry]) -> str:
 
 def epochs_of(cell: Cell) -> str | None:
     """The epochs of a cell's training as its recipe says, those of its start first: '24 + 24'."""
+    return " + ".join(map(str, _epochs(cell))) or None
+
+
+def total_epochs(cell: Cell) -> int:
+    """How many epochs these are together; 0 where the recipe does not say."""
+    return sum(_epochs(cell))
+
+
+def _epochs(cell: Cell) -> list[int]:
     train, start = cell.resolved.get("train") or {}, cell.resolved.get("start")
     if "epochs" not in train:
-        return None
+        return []
     classifier = cell.resolved.get("classifier") or {}
     trained = classifier.get("from_run") or classifier.get("factory")
     parts = [train["epochs"]]
     if start and not trained and cell.k > start["size"]:
         passed = [size for size in start.get("through") or () if size < cell.k]
         parts = [start["epochs"], *(train["epochs"] for _ in passed), *parts]
-    return " + ".join(map(str, parts))
+    return parts
 
 
 def _by_size(entries: Sequence[Entry], value: Callable[[Entry], str | None]) -> str:

@@ -56,10 +56,12 @@ def _across_sizes(views: tuple[View, ...]) -> Iterator[Drawn]:
     if len(views) > 1 and any(entry.images for entry in entries):
         sources = tuple(path for view in views for path in view.sources)
         yield Drawn(f"accuracy-by-k-{name}", draw_by_size(entries).svg, sources)
-    cells = [cell for view in views if (cell := view.masked)]
-    if cells:
+    masked = [(cell, view.static) for view in views if (cell := view.masked)]
+    if masked:
+        cells = [cell for pair in masked for cell in pair if cell]
         sources = tuple(path for cell in cells for path in (cell.path / MASKS, cell.path / RECIPE))
-        yield Drawn(f"masks-{name}", draw_masks([load_masks(cell) for cell in cells]).svg, sources)
+        rows = [(load_masks(cell), load_masks(static) if static else None) for cell, static in masked]
+        yield Drawn(f"masks-{name}", draw_masks(rows).svg, sources)
 
 
 def _origin(view: View) -> str:

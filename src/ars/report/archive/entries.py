@@ -12,7 +12,7 @@ from ars.report.archive.cells import Cell
 from ars.report.errors import ReportError
 from ars.report.groups import Group, make_group, make_sections, method_name, method_rank
 from ars.report.inputs import Inputs
-from ars.report.measures import Outcomes, Spread
+from ars.report.measures import Outcomes, Spread, standard_error
 from ars.report.table import Block, certified_at, make_row, make_table
 from ars.report.training import same_training
 
@@ -130,6 +130,12 @@ class Entry:
         return Spread(tuple(cell.vote.accuracy for cell in self.cells if cell.vote))
 
     @property
+    def standard_error(self) -> float | None:
+        """The standard error of one seed's standard accuracy, from its certified images; the largest of the seeds'."""
+        accuracies, images = self.certified("cohen", 0.0).values, self.images
+        return max((standard_error(one, images) for one in accuracies), default=None) if images else None
+
+    @property
     def vote_error(self) -> float | None:
         """The standard error of one seed's vote accuracy, from the number of test images; the largest of the seeds'."""
         return max((cell.vote.standard_error for cell in self.cells if cell.vote), default=None)
@@ -176,13 +182,15 @@ class View:
 
     @property
     def static(self) -> Cell | None:
-        """The first seed of the static mask that has its mask."""
+        """The first seed of the static mask that has its mask, to stand beside masks of another method."""
+        if self.masked is None or self.masked.method == "static_mask":
+            return None
         cells = (cell for entry in self.entries for cell in entry.cells)
         return next((cell for cell in cells if cell.method == "static_mask" and cell.masks), None)
 
     @property
     def masks(self) -> tuple[Path, ...]:
-        """The files of the masks that the page shows: of ARS, and the static one beside them."""
+        """The files of the masks that are shown: of ARS, and the static one beside them."""
         return tuple(cell.masks for cell in (self.masked, self.static) if cell and cell.masks)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ars.certification.run_folder import MASK_DRAWS
 from ars.report.archive.entries import Entry
 from ars.report.archive.masks import Masks, load_masks
 from ars.report.archive.notes import BACKGROUNDS
@@ -13,8 +14,8 @@ from ars.report.archive.sheet import Column, Line, Number, Sheet, Value, percent
 from ars.report.measures import Spread, rounded
 
 ABOUT = (
-    "Of the masks that are kept, which are averaged over draws: mean over the images (standard deviation over the "
-    "seeds), then the least to the most of any image and seed."
+    f"Of the masks that are kept, which are averaged over {MASK_DRAWS} draws: mean over the images (standard deviation "
+    "over the seeds), then the least to the most of any image and seed."
 )
 SHARE = (
     "Within the outline: the part of a mask's squared norm that lies on the object's box, beside the part of the area "

@@ -1,20 +1,24 @@
 """Masks with the outline of the object that was pasted; no pixels of any image."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ars.certification.run_folder import MASKS
+from ars.certification.run_folder import MASK_DRAWS, MASKS
 from ars.report.archive.cells import Cell
 from ars.report.errors import ReportError
-from ars.report.figures import INK, MUTED, Picture, style
+from ars.report.figures import INK, MUTED, Picture, fit, style
 from ars.report.groups import method_name
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 MOST = 8
+FRAME: dict[str, Any] = {"fill": False, "edgecolor": "#9ca3af", "linewidth": 0.8, "clip_on": False}
 OUTLINE: dict[str, Any] = {"fill": False, "edgecolor": "#D55E00", "linewidth": 1.6, "clip_on": False}
 
 
@@ -60,40 +64,58 @@ def _stretch(masks: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.fl
     return stretched, (most / 255).astype(np.float32)
 
 
-def draw_masks(rows: Sequence[Masks]) -> Picture:
-    """A row a cell, a column an image; cells of one noise level and different k as in the paper's Figure 4."""
-    from matplotlib.figure import Figure
-    from matplotlib.patches import Rectangle
+def draw_masks(rows: Sequence[tuple[Masks, Masks | None]]) -> Picture:
+    """A row a cell, a column an image, and last the static mask, which is one for all images, where there is one.
 
-    columns = min(MOST, max(len(row.masks) for row in rows))
-    first = rows[0].cell
-    width, height = 0.75 + 0.95 * columns, 0.62 + 1.15 * len(rows) + 0.05
+    Cells are of one noise level and different k, as in the paper's Figure 4.
+    """
+    from matplotlib.figure import Figure
+
+    images = min(MOST, max(len(row.masks) for row, _ in rows))
+    columns = images + any(static for _, static in rows)
+    first = rows[0][0].cell
+    width = 0.85 + 0.95 * columns
+    about = fit(_about(rows), inches=width - 0.1, size=9)
+    top = 0.47 + 0.16 * len(about)
+    height = top + 1.3 * len(rows)
     with style():
         figure = Figure(figsize=(width, height))
         grid = figure.subplots(len(rows), columns, squeeze=False)
         figure.subplots_adjust(
-            left=0.7 / width, right=1 - 0.05 / width, top=1 - 0.62 / height, bottom=0.2 / height,
-            wspace=0.08, hspace=0.22,
+            left=0.8 / width, right=1 - 0.05 / width, top=1 - top / height, bottom=0.38 / height,
+            wspace=0.08, hspace=0.42,
         )  # fmt: skip
         title = f"{method_name(first.method)} masks, {first.benchmark}, σ = {first.sigma:g}"
         figure.text(0.05 / width, 1 - 0.24 / height, title, fontsize=11, fontweight="bold")
-        about = "black hides (0), white is the mask's largest weight, given below"
-        if any(row.boxes is not None for row in rows):
-            about += "; orange: the object"
-        if any(row.cell.inputs != row.cell.title for row in rows):
-            about += "; not BG-20k"
-        figure.text(0.05 / width, 1 - 0.45 / height, about, fontsize=9, color=MUTED)
-        for panels, row in zip(grid, rows, strict=True):
+        figure.text(0.05 / width, 1 - 0.32 / height, "\n".join(about), fontsize=9, color=MUTED, va="top")
+        for panels, (row, static) in zip(grid, rows, strict=True):
             for panel in panels:
                 panel.set_axis_off()
-            for panel, mask in zip(panels, row.masks, strict=False):
-                panel.imshow(mask, cmap="gray", vmin=0, vmax=255, interpolation="none")
-            for panel, box in zip(panels, () if row.boxes is None else row.boxes, strict=False):
-                top, left, tall, wide = box.tolist()
-                panel.add_patch(Rectangle((left - 0.5, top - 0.5), wide, tall, **OUTLINE))
-            panels[0].text(-0.1, 0.5, f"k = {row.cell.k}", transform=panels[0].transAxes, ha="right", va="center",
-                           fontsize=10, color=INK)  # fmt: skip
-            for panel, index, most in zip(panels, row.indices, row.largest, strict=False):
-                panel.text(0.5, -0.06, f"{index}: {most:.2f}", transform=panel.transAxes, ha="center", va="top",
-                           fontsize=8, color=MUTED)  # fmt: skip
-        return Picture(figure)
+            for number, panel in enumerate(panels[: min(images, len(row.masks))]):
+                _show(panel, row, number, f"image {row.indices[number]}")
+            if static:
+                _show(panels[-1], replace(static, boxes=None), 0, f"static, seed {static.cell.seed}")
+            label = f"k = {row.cell.k}\nseed {row.cell.seed}"
+            panels[0].text(-0.1, 0.5, label, transform=panels[0].transAxes, ha="right", va="center", fontsize=10,
+                           color=INK)  # fmt: skip
+        return Picture(figure, title)
+
+
+def _about(rows: Sequence[tuple[Masks, Masks | None]]) -> str:
+    """What is shown, and what its colours and lines mean."""
+    about = f"averaged over {MASK_DRAWS} draws; black hides a pixel (0), white is the largest weight of each mask"
+    about += "; orange: the object" if any(row.boxes is not None for row, _ in rows) else ""
+    about += "; last: the static mask, one for all images" if any(static for _, static in rows) else ""
+    return about + ("; not BG-20k" if any(row.cell.inputs != row.cell.title for row, _ in rows) else "")
+
+
+def _show(panel: "Axes", masks: Masks, number: int, label: str) -> None:
+    from matplotlib.patches import Rectangle
+
+    panel.imshow(masks.masks[number], cmap="gray", vmin=0, vmax=255, interpolation="none")
+    panel.add_patch(Rectangle((0, 0), 1, 1, transform=panel.transAxes, **FRAME))
+    if masks.boxes is not None:
+        top, left, tall, wide = masks.boxes[number].tolist()
+        panel.add_patch(Rectangle((left - 0.5, top - 0.5), wide, tall, **OUTLINE))
+    below = f"{label}\nwhite is {masks.largest[number]:.2f}"
+    panel.text(0.5, -0.06, below, transform=panel.transAxes, ha="center", va="top", fontsize=8, color=MUTED)

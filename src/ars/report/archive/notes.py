@@ -49,6 +49,12 @@ def how_much(run: int, settings: int, what: str) -> str:
     )
 
 
+def recipe_notes(entries: Iterable[Entry]) -> list[str]:
+    """What is to be known of the recipes of some entries, a sentence each."""
+    cells = (cell for entry in entries for cell in entry.cells if cell.recipe_note)
+    return list(dict.fromkeys(f"**Recipe {cell.recipe_name}.** {cell.recipe_note}" for cell in cells))
+
+
 def notes(
     entries: Iterable[Entry],
     bound: Bound,
@@ -59,13 +65,14 @@ def notes(
 ) -> tuple[str, ...]:
     """The notes of a sheet with these entries, whose numbers are of certified images or of the whole test set."""
     shown = list(entries)
-    kinds = {entry.first.kind for entry in shown}
+    pasted = any(entry.first.kind == "cifar_backgrounds" and entry.first.k > 32 for entry in shown)
     return (
         *([CLASS_BOUNDS] if bound == "classes" else []),
         *([ONE_COUNT] if bound == "classes" and any(entry.first.method == "sukenik" for entry in shown) else []),
         f"{accuracies} {abstentions}",
         *more,
-        *([BACKGROUNDS] if "cifar_backgrounds" in kinds else []),
+        *([BACKGROUNDS] if pasted else []),
+        *recipe_notes(shown),
         *(f"{MARK} {sentence}" for sentence in other_images(shown, certified=certified)),
         *([PARTIAL] if any(entry.missing for entry in shown) else []),
     )

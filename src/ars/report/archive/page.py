@@ -10,7 +10,7 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
-from ars.certification.run_folder import RECIPE
+from ars.certification.run_folder import MASK_DRAWS, RECIPE
 from ars.certification.schedule import radius_name
 from ars.report.archive import charts
 from ars.report.archive.by_size import Trend, make_trends, vote_trends
@@ -19,13 +19,12 @@ from ars.report.archive.comparable import alphas, other_images, several_alphas
 from ars.report.archive.differences import draws_by_size, epochs_by_size
 from ars.report.archive.drawing import at_one_sigma
 from ars.report.archive.entries import Entry, View
-from ars.report.archive.leads import make_pairs
+from ars.report.archive.leads import Pair, make_pairs
 from ars.report.archive.masks import MOST, Masks, load_masks
-from ars.report.archive.notes import BACKGROUNDS, ONE_COUNT
+from ars.report.archive.notes import BACKGROUNDS, ONE_COUNT, recipe_notes
 from ars.report.archive.settings import how_certified, published_settings, published_text, setting_of
 from ars.report.archive.sheet import DASH, Ahead, Sheet, percent, radius_255, scaled
 from ars.report.groups import method_name, method_rank
-from ars.report.measures import standard_error
 from ars.report.table import BOUND_NAMES, Block
 from ars.report.templates import page_environment
 
@@ -71,6 +70,7 @@ def make_results_page(views: Sequence[View], sheets: Sequence[Sheet], figures: S
         how=how,
         other_images=other_images,
         anchor=anchor,
+        anchors=anchors,
         lacking=lacking,
         leads=leads,
         masks=_masks,
@@ -85,9 +85,10 @@ def make_results_page(views: Sequence[View], sheets: Sequence[Sheet], figures: S
         cells_text=_summary(views),
         bounds=list(dict.fromkeys(block.bound for view in views for block in view.blocks)) or ["cohen"],
         backgrounds=BACKGROUNDS.replace("**", "") if _on_backgrounds(views) else "",
+        recipe_notes=lambda view: [note.replace("**", "") for note in recipe_notes(view.entries)],
         beside_paper=any(_published(view) for view in views), style=_read("page.css"), script=_read("page.js"),
         recipes=[(cell, (cell.path / RECIPE).read_text(encoding="utf-8")) for cell in _every(views)],
-        one_count=ONE_COUNT,
+        one_count=ONE_COUNT, mask_draws=MASK_DRAWS,
     )  # fmt: skip
 
 
@@ -138,8 +139,7 @@ def cells(view: View, entry: Entry, block: Block, *, paper: bool) -> list[str]:
 def how(view: View) -> str:
     """How the view was certified, and the standard errors that the number of test images leaves."""
     told = how_certified(view.entries)
-    accuracies = [(one, entry.images) for entry in view.entries for one in entry.certified("cohen", 0.0).values]
-    errors = [standard_error(one, images) for one, images in accuracies if images]
+    errors = [error for entry in view.entries if (error := entry.standard_error) is not None]
     votes = [error for entry in view.entries if (error := entry.vote_error) is not None]
     told += [f"standard error of a seed's standard accuracy: up to {100 * max(errors):.1f} points"] if errors else []
     told += [f"of its vote: up to {100 * max(votes):.1f}"] if votes else []
@@ -153,20 +153,25 @@ def lacking(view: View) -> list[str]:
     return [method_name(method) for method in sorted(published - have, key=method_rank)]
 
 
-def leads(view: View, block: Block) -> list[tuple[Entry, str, str]]:
-    """The other methods with how far ARS is ahead of each, certified and in the vote; a dash for what is not there."""
+def leads(view: View, block: Block) -> list[tuple[Pair, str, str]]:
+    """How far ARS is ahead of each other method, certified and in the vote; a dash for what is not there."""
     pairs = [pair for pair in make_pairs(view) if pair.one.first.method == "adaptive"]
-    found = [(pair.other, pair.standard(block.bound), pair.vote) for pair in pairs]
+    found = [(pair, pair.standard(block.bound), pair.vote) for pair in pairs]
     return [
-        (other, str(Ahead(standard[0])) if standard else DASH, str(Ahead(vote[0])) if vote else DASH)
-        for other, standard, vote in found
+        (pair, str(Ahead(standard[0])) if standard else DASH, str(Ahead(vote[0])) if vote else DASH)
+        for pair, standard, vote in found
         if standard or vote
     ]
 
 
 def anchor(cell: Cell) -> str:
     """Where on the page its recipe is."""
-    return f"recipe-{cell.name.replace('/', '-')}"
+    return f"recipe-{'-'.join(cell.name.replace('/', ' ').split())}"  # names of folders may have spaces
+
+
+def anchors(*entries: Entry) -> str:
+    """Where all recipes of some entries are."""
+    return " ".join(anchor(cell) for entry in entries for cell in entry.cells)
 
 
 def _every(views: Sequence[View]) -> list[Cell]:
@@ -197,7 +202,7 @@ def _masks(view: View) -> list[Shown]:
         return []
     masks = load_masks(view.masked)
     shown = [_show(masks, number) for number in range(min(MOST, len(masks.masks)))]
-    if view.static is None or view.static is view.masked:
+    if view.static is None:
         return shown
     one = load_masks(view.static)  # the same for all images
     return [*shown, Shown("static mask", "The static mask", float(one.largest[0]), _source(one.masks[0]))]
