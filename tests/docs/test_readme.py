@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from ars.report.published import published_rows, recipe_method
+
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -95,10 +97,17 @@ def test_its_accuracies_on_cifar_10_are_those_of_the_generated_table():
             cells.setdefault((row["k"], float(row["σ"])), {})[row["method"]] = f"{standard} ({vote})"
     shown = re.findall(r"^\| (\d+)x\1, sigma = ([.\d]+) \|(.*)\|$", README, flags=re.MULTILINE)
     settings = [(k, float(sigma)) for k, sigma, _ in shown]
+    main = (row for row in published_rows("cifar_backgrounds") if row.table == "main")
+    published = {(row.k, row.sigma, recipe_method(row.method)): row.accuracy for row in main}
     assert len(shown) == 4
     for setting, (_, _, line) in zip(settings, shown, strict=True):
         told = [text.strip(" *") for text in line.split("|")]
         assert told == [cells[setting][method] for method in ("Cohen et al.", "static mask", "ARS")]
+    beside = re.findall(r"^\| \d+x\d+, sigma = .*\n\| the paper \|(.*)\|$", README, flags=re.MULTILINE)
+    assert [[float(text) for text in line.split("|")] for line in beside] == [
+        [published[k, sigma, method] for method in ("cohen", "static_mask", "adaptive")]
+        for k, sigma in ((int(k), sigma) for k, sigma in settings)
+    ]
     first, last = (f"{cells[at]['UniCR']} and {cells[at]['Súkeník et al.']}" for at in (settings[0], settings[-1]))
     told = f"UniCR and Sukenik et al. in the first of these settings: {first}; in the last: {last}."
     assert told in " ".join(README.split())
