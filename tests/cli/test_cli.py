@@ -436,7 +436,7 @@ def test_a_signal_that_came_too_late_for_a_step_ends_what_comes_after():
     end_if_asked()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_an_interrupted_training_says_how_to_go_on_and_does(tmp_path, number):
     folder = tmp_path / "run"
     command = [

@@ -92,7 +92,7 @@ def test_a_sweep_makes_every_cell_and_skips_what_is_done(written, undisturbed, c
 STEPPED = """
 recipe: base.yaml
 groups:
-  - methods: [cohen, static_mask]
+  - methods: [METHODS]
     sigma: [0.5]
     vote: 10
     override: {train.epochs: 2, train.checkpoint_minutes: 0, certify.examples: 11}
@@ -101,9 +101,13 @@ WEIGHTS = ("checkpoint.safetensors", "model.safetensors")
 
 
 @pytest.mark.parametrize(
-    ("names", "after", "least"), [(WEIGHTS, False, 8), pytest.param(None, True, 60, marks=pytest.mark.slow)]
+    ("names", "after", "methods", "least"),
+    [
+        (WEIGHTS, False, ["cohen"], 4),
+        pytest.param(None, True, ["cohen", "static_mask"], 60, marks=pytest.mark.slow),
+    ],
 )
-def test_kills_at_any_write_change_nothing(written, tmp_path, monkeypatch, names, after, least):
+def test_kills_at_any_write_change_nothing(written, tmp_path, monkeypatch, names, after, methods, least):
     """Each session dies at a write that none has died at, until one comes through."""
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
     import killed_sweep
@@ -111,7 +115,7 @@ def test_kills_at_any_write_change_nothing(written, tmp_path, monkeypatch, names
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["ars.experiments.certifying.local_engine", "sklearn.datasets"])
     stepped = written.with_name("stepped.yaml")
-    stepped.write_text(STEPPED)
+    stepped.write_text(STEPPED.replace("METHODS", ", ".join(methods)))
     arguments = ["sweep", str(stepped), "--device", "cpu", "--out"]
     deaths, killed, whole = (tmp_path / name for name in ("deaths", "killed", "whole"))
     while True:
@@ -125,8 +129,8 @@ def test_kills_at_any_write_change_nothing(written, tmp_path, monkeypatch, names
     assert process.exitcode == 0
     died = deaths.read_text().splitlines()
     assert len(died) >= least
-    for cell in ("cohen-s0.5-seed0", "static_mask-s0.5-seed0"):
-        model = killed / cell / "model.safetensors"
+    for method in methods:
+        model = killed / f"{method}-s0.5-seed0" / "model.safetensors"
         assert [f"before {model} {how}" in died for how in ("new", "again")] == [True, True]  # trained, rounded
     assert main([*arguments, str(whole)]) == 0
     assert made(killed) == made(whole)
@@ -236,7 +240,7 @@ def test_sigterm_ends_a_sweep_as_ctrl_c_does_also_between_its_steps(written, tmp
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("last", ["model.safetensors", "shard-00001.jsonl", "vote.json"])
 def test_a_signal_in_the_last_piece_of_a_step_ends_the_sweep_after_it(written, tmp_path, monkeypatch, last, number):
     """There is nothing left of the step that could be stopped, but of the sweep there is."""
@@ -256,7 +260,7 @@ def test_a_signal_in_the_last_piece_of_a_step_ends_the_sweep_after_it(written, t
     assert main(command) == 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM])
 def test_ctrl_c_says_how_to_go_on(written, tmp_path, number):
     long = written.with_name("longer.yaml")
     long.write_text("recipe: base.yaml\ngroups: [{methods: [cohen], sigma: [1], override: {train.epochs: 5000}}]")

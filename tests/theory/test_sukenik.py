@@ -188,7 +188,7 @@ def test_both_ways_to_the_bound_agree():
         assert xi_by_integration(0.4, 0.5, other, dim, p) == pytest.approx(xi(0.4, 0.5, other, dim, p), rel=1e-6)
 
 
-@pytest.mark.parametrize("dim", [196_608, 786_432, 1_190_000, 1_199_990])
+@pytest.mark.parametrize("dim", [196_608, pytest.param(786_432, marks=pytest.mark.slow), 1_190_000, 1_199_990])
 @pytest.mark.parametrize(("sigma", "rate"), [(0.25, 0.001), (0.02, 0.01)])
 def test_large_images_have_a_radius_however_sure_the_label_is(dim, sigma, rate):
     for p in (0.75, 0.9999, 1 - 1e-9, 1 - 2.0**-53):
