@@ -111,7 +111,14 @@ def test_public_names_are_all_there():
         _ = ars.magic
 
 
-@pytest.mark.parametrize("package", ["data", "methods", "models", "smoothing", "theory", "training"])
+@pytest.mark.parametrize(
+    "package",
+    [
+        "theory",
+        "training",
+        *(pytest.param(it, marks=pytest.mark.slow) for it in ("data", "methods", "models", "smoothing")),
+    ],
+)
 def test_public_packages_are_there_after_importing_ars_alone(package):
     check = (
         f"import ars\nassert {package!r} in dir(ars)\nfor name in ars.{package}.__all__:\n"

@@ -23,6 +23,7 @@ def start(*arguments):
     return subprocess.Popen([*TORCHRUN, "train", *arguments], stderr=subprocess.PIPE, text=True)
 
 
+@pytest.mark.slow
 def test_sigterm_to_torchrun_saves_once_and_all_ranks_leave_in_order(tmp_path, capsys):
     run = tmp_path / "run"
     options = ["--out", str(run), *TINY, "--train.epochs=1000", "--device=cpu"]

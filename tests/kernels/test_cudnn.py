@@ -22,9 +22,9 @@ print({setting_read})
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("fp32_precision", "ieee"),
+        pytest.param("fp32_precision", "ieee", marks=pytest.mark.slow),
         ("fp32_precision", "tf32"),
-        ("cudnn.conv.fp32_precision", "ieee"),
+        pytest.param("cudnn.conv.fp32_precision", "ieee", marks=pytest.mark.slow),
         ("cudnn.allow_tf32", False),
     ],
 )

@@ -210,9 +210,9 @@ def test_kills_at_random_moments_change_no_record(run, processes, tmp_path, time
 @pytest.mark.parametrize(
     ("call", "moment", "shards"),
     [
-        (("link", False), 1, 0),  # the manifest is not there yet
+        pytest.param(("link", False), 1, 0, marks=pytest.mark.slow),  # the manifest is not there yet
         (("link", True), 1, 0),
-        (("replace", False), 1, 0),  # nor what it is certified with
+        pytest.param(("replace", False), 1, 0, marks=pytest.mark.slow),  # nor what it is certified with
         (("replace", False), 3, 1),  # the second shard is written, but not under its name
         (("replace", True), 3, 2),
         (("fsync", False), 7, 1),  # every write pushes its file and its folder
