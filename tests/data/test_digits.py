@@ -8,31 +8,31 @@ from ars.data.digits import DIGIT, DIGITS, SIDE, STRIPS, DigitsOnPhotographs, bo
 
 
 @pytest.fixture(scope="module")
-def benchmark():
+def data():
     return DigitsOnPhotographs(passes=1)
 
 
-def test_inputs_are_images_in_the_unit_interval(benchmark):
-    images, labels = benchmark.examples("test", range(300))
-    assert images.shape == (300, *benchmark.shape)
+def test_inputs_are_images_in_the_unit_interval(data):
+    images, labels = data.examples("test", range(300))
+    assert images.shape == (300, *data.shape)
     assert images.dtype == torch.float32
     assert images.min() >= 0
     assert images.max() <= 1
     assert set(labels.tolist()) == set(range(10))
 
 
-def test_a_test_input_depends_on_its_index_and_the_seed_alone(benchmark):
-    together, labels = benchmark.examples("test", range(40))
+def test_a_test_input_depends_on_its_index_and_the_seed_alone(data):
+    together, labels = data.examples("test", range(40))
     for index in (0, 7, 39):
-        alone, label = benchmark.examples("test", [index])
+        alone, label = data.examples("test", [index])
         assert torch.equal(alone[0], together[index])
         assert label[0] == labels[index]
-    backwards, _ = benchmark.examples("test", list(range(40))[::-1])
+    backwards, _ = data.examples("test", list(range(40))[::-1])
     assert torch.equal(backwards.flip(0), together)
     assert not torch.equal(DigitsOnPhotographs(seed=1).examples("test", range(40))[0], together)
 
 
-def test_a_test_input_is_the_same_in_another_process(benchmark):
+def test_a_test_input_is_the_same_in_another_process(data):
     code = (
         "import hashlib; from ars.data.digits import DigitsOnPhotographs as B;"
         "print(hashlib.sha256(B().examples('test', range(50))[0].numpy().tobytes()).hexdigest())"
@@ -40,7 +40,7 @@ def test_a_test_input_is_the_same_in_another_process(benchmark):
     other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
     import hashlib
 
-    assert other == hashlib.sha256(benchmark.examples("test", range(50))[0].numpy().tobytes()).hexdigest()
+    assert other == hashlib.sha256(data.examples("test", range(50))[0].numpy().tobytes()).hexdigest()
 
 
 def test_the_three_parts_share_neither_digits_nor_pixels_of_photographs():
@@ -55,11 +55,11 @@ def test_the_three_parts_share_neither_digits_nor_pixels_of_photographs():
 @pytest.mark.parametrize("part", DIGITS)
 def test_the_crops_of_a_part_come_from_its_strips_of_both_photographs(part):
     """Photographs whose channels tell where a pixel comes from: its column over 4, its row over 4, which of the two."""
-    benchmark = DigitsOnPhotographs(passes=1)
+    data = DigitsOnPhotographs(passes=1)
     column, row, which = torch.arange(640)[None, None], torch.arange(427)[None, :, None], torch.arange(2)[:, None, None]
     where = [part.expand(2, 427, 640) for part in (column // 4, row // 4, which)]
-    benchmark._photographs = torch.stack(where, dim=1).to(torch.uint8)
-    images = benchmark.references() if part == "train" else benchmark.examples(part, range(200))[0]
+    data._photographs = torch.stack(where, dim=1).to(torch.uint8)
+    images = data.references() if part == "train" else data.examples(part, range(200))[0]
     columns, rows, photographs = (255 * images[:, :, 12, 12]).round().int().unbind(1)  # the middle holds no digit
     left, right = STRIPS[part]
     assert columns.min() * 4 < left + 24
@@ -70,13 +70,13 @@ def test_the_crops_of_a_part_come_from_its_strips_of_both_photographs(part):
     assert photographs.unique().tolist() == [0, 1]
 
 
-def test_each_input_shows_its_digit_once_along_the_border(benchmark):
-    images, labels = benchmark.examples("test", range(100))
+def test_each_input_shows_its_digit_once_along_the_border(data):
+    images, labels = data.examples("test", range(100))
     first = DIGITS["test"][0]
     slots = {tuple(slot) for slot in border_slots(SIDE - DIGIT).tolist()}
     for index in range(100):
-        digit = benchmark._digits[first + index]
-        assert benchmark._labels[first + index] == labels[index]
+        digit = data._digits[first + index]
+        assert data._labels[first + index] == labels[index]
         windows = images[index].unfold(1, DIGIT, 1).unfold(2, DIGIT, 1)  # [3, 17, 17, 8, 8]
         found = (windows == digit).flatten(3).all(3).all(0).nonzero().tolist()
         assert len(found) == 1
@@ -90,34 +90,34 @@ def test_every_border_slot_is_reached_and_no_other():
     assert border_slots(0).tolist() == [[0, 0]]
 
 
-def test_an_epoch_is_a_pure_function_of_seed_and_epoch_and_can_start_in_the_middle(benchmark):
-    whole = list(benchmark.train_batches(3, seed=5, batch_size=200))
-    rest = list(benchmark.train_batches(3, seed=5, batch_size=200, start=4))
-    assert len(whole) == benchmark.train_size() // 200
+def test_an_epoch_is_a_pure_function_of_seed_and_epoch_and_can_start_in_the_middle(data):
+    whole = list(data.train_batches(3, seed=5, batch_size=200))
+    rest = list(data.train_batches(3, seed=5, batch_size=200, start=4))
+    assert len(whole) == data.train_size() // 200
     for (a, la), (b, lb) in zip(whole[4:], rest, strict=True):
         assert torch.equal(a, b)
         assert torch.equal(la, lb)
-    other = next(benchmark.train_batches(4, seed=5, batch_size=200))[0]
+    other = next(data.train_batches(4, seed=5, batch_size=200))[0]
     assert not torch.equal(other, whole[0][0])
 
 
-def test_moments_are_those_of_training_images(benchmark):
-    mean, std = benchmark.moments()
-    images = torch.cat([batch for batch, _ in benchmark.train_batches(9, seed=1, batch_size=1000)])
+def test_moments_are_those_of_training_images(data):
+    mean, std = data.moments()
+    images = torch.cat([batch for batch, _ in data.train_batches(9, seed=1, batch_size=1000)])
     assert images.mean(dim=(0, 2, 3)).tolist() == pytest.approx(mean, abs=0.03)
     assert images.std(dim=(0, 2, 3)).tolist() == pytest.approx(std, abs=0.03)
 
 
 @pytest.mark.parametrize("index", [300, -1])
-def test_an_index_beyond_the_split_is_refused(benchmark, index):
+def test_an_index_beyond_the_split_is_refused(data, index):
     with pytest.raises(ValueError, match="test indices run from 0 to 299"):
-        benchmark.examples("test", [index])
+        data.examples("test", [index])
 
 
-def test_boxes_are_where_the_digits_are(benchmark):
+def test_boxes_are_where_the_digits_are(data):
     indices = [0, 7, 123, 299]
-    images, _ = benchmark.examples("test", indices)
-    for image, (top, left, height, width) in zip(images, benchmark.boxes("test", indices).tolist(), strict=True):
+    images, _ = data.examples("test", indices)
+    for image, (top, left, height, width) in zip(images, data.boxes("test", indices).tolist(), strict=True):
         inside = image[:, top : top + height, left : left + width]
         assert (height, width) == (8, 8)
         assert (inside[0] == inside[1]).all()  # a digit is grey
@@ -125,9 +125,9 @@ def test_boxes_are_where_the_digits_are(benchmark):
         assert {0, 16} & {top, left}
 
 
-def test_the_rows_of_a_batch_are_those_of_the_whole_batch(benchmark):
-    (images, labels), *_ = benchmark.train_batches(2, seed=3, batch_size=8, start=1)
+def test_the_rows_of_a_batch_are_those_of_the_whole_batch(data):
+    (images, labels), *_ = data.train_batches(2, seed=3, batch_size=8, start=1)
     for rows in (slice(4, 8), slice(0, None, 2), slice(1, None, 2)):
-        (mine, my_labels), *_ = benchmark.train_batches(2, seed=3, batch_size=8, start=1, rows=rows)
+        (mine, my_labels), *_ = data.train_batches(2, seed=3, batch_size=8, start=1, rows=rows)
         assert torch.equal(mine, images[rows])
         assert torch.equal(my_labels, labels[rows])

@@ -18,23 +18,23 @@ RECIPE = Recipe(
 
 
 @pytest.fixture(scope="session")
-def benchmark():
+def digits():
     return DigitsOnPhotographs(passes=1)
 
 
 @pytest.fixture
-def make_trainer(benchmark):
+def make_trainer(digits):
     """A trainer of a tiny recipe in a folder; the same folder again is the same run, resumed."""
     import torch
 
     def make(folder: Path, recipe: Recipe = RECIPE, identity: str | None = None, *, frozen: bool = False) -> Trainer:
         folder.mkdir(exist_ok=True)
-        model = build_model(recipe, benchmark, torch.device("cpu"))
+        model = build_model(recipe, digits, torch.device("cpu"))
         if frozen:
             freeze_classifier(model)
         return Trainer(
             model,
-            benchmark,
+            digits,
             recipe.train,
             seed=recipe.seed,
             precision="float32",

@@ -19,17 +19,17 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(),
 STEPS = WARM_UP + 5
 
 
-def train(benchmark, kind, name="adamw", rates=(1e-3,) * STEPS):
+def train(digits, kind, name="adamw", rates=(1e-3,) * STEPS):
     settings = dataclasses.replace(RECIPE.train, classifier=Optimizer(name), mask=Optimizer(name))
     device = torch.device("cuda")
-    model = build_model(RECIPE, benchmark, device).train()
+    model = build_model(RECIPE, digits, device).train()
     for module in model.modules():
         if isinstance(module, torch.nn.Dropout2d):
             module.p = 0.0
     optimizers = make_optimizers(model, settings)
     stepper = kind(Objective(model, "float32"), optimizers)
     losses = []
-    batches = benchmark.train_batches(0, seed=0, batch_size=64)
+    batches = digits.train_batches(0, seed=0, batch_size=64)
     for step, (rate, (images, labels)) in enumerate(zip(rates, batches, strict=False)):
         generator = torch.Generator(device).manual_seed(step)
         loss, _ = stepper(images.to(device), labels.to(device), generator, dict.fromkeys(optimizers, rate))
@@ -38,20 +38,20 @@ def train(benchmark, kind, name="adamw", rates=(1e-3,) * STEPS):
 
 
 @pytest.mark.parametrize("name", ["adamw", "sgd"])
-def test_a_graph_ends_in_the_same_weights(benchmark, name):
-    losses, weights = train(benchmark, Stepper, name)
-    graphed, others = train(benchmark, GraphedStepper, name)
+def test_a_graph_ends_in_the_same_weights(digits, name):
+    losses, weights = train(digits, Stepper, name)
+    graphed, others = train(digits, GraphedStepper, name)
     assert graphed == pytest.approx(losses, rel=1e-3)
     assert (weights - others).norm() < 0.01 * weights.norm()  # Adam's first steps follow the sign of noise
     assert len(set(graphed)) == STEPS  # every replay has a batch and noise of its own
 
 
-def test_a_graph_heeds_the_learning_rate(benchmark):
+def test_a_graph_heeds_the_learning_rate(digits):
     half = (1e-3,) * (WARM_UP + 1)
-    _, stopped = train(benchmark, GraphedStepper, "sgd", half + (0.0,) * 4)
-    _, reference = train(benchmark, GraphedStepper, "sgd", half)
+    _, stopped = train(digits, GraphedStepper, "sgd", half + (0.0,) * 4)
+    _, reference = train(digits, GraphedStepper, "sgd", half)
     assert torch.allclose(stopped, reference, atol=1e-5)
-    _, moved = train(benchmark, GraphedStepper, "sgd", half + (1e-3,) * 4)
+    _, moved = train(digits, GraphedStepper, "sgd", half + (1e-3,) * 4)
     assert not torch.allclose(moved, reference, atol=1e-4)
 
 

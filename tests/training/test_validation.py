@@ -8,13 +8,13 @@ from .conftest import RECIPE
 
 
 @pytest.mark.parametrize("batch_size", [64, 10_000])
-def test_every_validation_image_counts_alike_and_is_answered_as_certification_will(benchmark, batch_size):
+def test_every_validation_image_counts_alike_and_is_answered_as_certification_will(digits, batch_size):
     """In eval mode; against the answers and the masks of all images, one after another."""
-    model, size = build_model(RECIPE, benchmark, torch.device("cpu")).train(), benchmark.size("validation")
+    model, size = build_model(RECIPE, digits, torch.device("cpu")).train(), digits.size("validation")
     assert size <= IMAGES
     assert size % 64
-    seen = validate(model, benchmark, torch.Generator().manual_seed(3), batch_size=batch_size, precision="float32")
-    images, labels = benchmark.examples("validation", range(size))
+    seen = validate(model, digits, torch.Generator().manual_seed(3), batch_size=batch_size, precision="float32")
+    images, labels = digits.examples("validation", range(size))
     generator, right, squares = torch.Generator().manual_seed(3), [], []
     with torch.no_grad():
         for some, answers in zip(images.split(batch_size), labels.split(batch_size), strict=True):

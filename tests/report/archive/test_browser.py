@@ -174,10 +174,10 @@ FITS = "(box => box.scrollWidth <= box.clientWidth)(document.querySelector('.vie
 
 
 @pytest.mark.parametrize("width", [320, 390, 1100, 1400])
-@pytest.mark.parametrize("benchmark", ["cifar_backgrounds", "digits"])
-def test_no_column_is_hidden(browser, page, width, benchmark):
+@pytest.mark.parametrize("name", ["cifar_backgrounds", "digits"])
+def test_no_column_is_hidden(browser, page, width, name):
     browser.resize(width, 900)
-    browser.open(page, f"#benchmark={benchmark}&k=64&sigma=0.5")
+    browser.open(page, f"#benchmark={name}&k=64&sigma=0.5")
     assert browser.run(FITS)
     named = "getComputedStyle(document.querySelector('.view:not([hidden]) .bound td'), '::before').content"
     assert browser.run(named) == ('"standard"' if width < 600 else "none")
@@ -186,11 +186,11 @@ def test_no_column_is_hidden(browser, page, width, benchmark):
 A4 = 718  # its width in CSS pixels, less margins of 1 cm
 
 
-@pytest.mark.parametrize("benchmark", ["cifar_backgrounds", "digits"])
-def test_nothing_is_cut_off_on_paper(browser, benchmark):
+@pytest.mark.parametrize("name", ["cifar_backgrounds", "digits"])
+def test_nothing_is_cut_off_on_paper(browser, name):
     browser.resize(A4, 1000)
     browser.media("print")
-    browser.open(COMMITTED / "index.html", f"#benchmark={benchmark}&k=64&sigma=0.5")
+    browser.open(COMMITTED / "index.html", f"#benchmark={name}&k=64&sigma=0.5")
     browser.run("for (const one of document.querySelectorAll('details')) one.open = true")
     boxes = "[...document.querySelectorAll('section:not([hidden]) :is(.scroll, pre)')].filter(box => box.clientWidth)"
     assert browser.run(f"{boxes}.length") > 40  # the table, that of what was run, and every recipe
