@@ -76,8 +76,7 @@ def add_places(parser: argparse.ArgumentParser, whose: str = "RUN's recipe") -> 
 
 def places_of(options: argparse.Namespace) -> dict[str, str]:
     """The places that add_places was given, by the keys of a recipe's data part."""
-    given = (option.removeprefix("--data.").split("=", maxsplit=1) for option in options.overrides or ())
-    return dict(pair for pair in given)
+    return dict(option.removeprefix("--data.").split("=", maxsplit=1) for option in options.overrides or ())
 
 
 def add_memory(parser: argparse.ArgumentParser) -> None:

@@ -85,7 +85,7 @@ def run(options: argparse.Namespace) -> int:
         if first:
             print(f"the run goes to {folder}; another place: --out RUN")
     from ars.experiments.keeping import moved_data
-    from ars.experiments.run import as_begun
+    from ars.experiments.run import as_begun, keep_certification
 
     recipe, moved = as_begun(folder, recipe)
     if first:
@@ -93,8 +93,6 @@ def run(options: argparse.Namespace) -> int:
             print(f"{folder}: goes on with data.{place} from {path or 'ARS_DATA'}, as it was moved", file=sys.stderr)
         for doubt in doubts(recipe):
             print(doubt, file=sys.stderr)
-        from ars.experiments.run import keep_certification
-
         for change in keep_certification(folder, recipe):
             print(f"{folder}: {change}", file=sys.stderr)
     with moved_data(moved):
