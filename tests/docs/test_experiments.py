@@ -3,6 +3,7 @@
 import gzip
 import json
 import re
+import statistics
 from fractions import Fraction
 from pathlib import Path
 
@@ -78,6 +79,12 @@ def test_the_hours_are_those_of_the_records():
     assert f"**It took {seconds / 3600:.1f} hours** on one H200" in TEXT
 
 
+def words_of(section):
+    """A section in one line."""
+    [text] = [text for text in re.split(r"^## ", TEXT, flags=re.MULTILINE) if text.startswith(section)]
+    return " ".join(text.split())
+
+
 NOISE = {".50 ± .02", "1.04 ± .07"}
 """What is said with a ± and is no difference: noise levels of Súkeník et al."""
 HEADLINE = [("64", "0.5"), ("96", "1")]
@@ -96,8 +103,7 @@ EVERY = [*HEADLINE, ("32", "0.5"), ("48", "0.5"), ("96", "0.5"), ("96", "0.25")]
     ],
 )
 def test_differences_are_those_of_the_settings_that_a_section_is_about(section, settings, least):
-    [text] = [text for text in re.split(r"^## ", TEXT, flags=re.MULTILINE) if text.startswith(section)]
-    told = set(re.findall(r"−?[0-9]*\.[0-9]+ ± [0-9]*\.[0-9]+", text)) - NOISE
+    told = set(re.findall(r"−?[0-9]*\.[0-9]+ ± [0-9]*\.[0-9]+", words_of(section))) - NOISE
     rows = [row for name in ("leads", "leads-class-bounds") for row in generated(name)]
     mine = [row for row in rows if (row["k"], row["σ"]) in settings]
     assert len(told) >= least
@@ -136,11 +142,15 @@ def test_its_links_lead_somewhere(link):
     assert (ROOT / link).exists()
 
 
+def records(cell):
+    [packed] = (ROOT / "results").glob(f"{cell}/certify/*/*.jsonl.gz")
+    with gzip.open(packed, "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
 def largest(cell):
     """The largest certified radius of a packed cell, in 1/255, cut."""
-    [packed] = (ROOT / "results" / cell / "certify").glob("*/*.jsonl.gz")
-    with gzip.open(packed, "rt", encoding="utf-8") as lines:
-        return truncate(255 * max(Fraction(json.loads(line)["radius"]) for line in lines), 2)
+    return truncate(255 * max(Fraction(record["radius"]) for record in records(cell)), 2)
 
 
 def test_the_largest_radii_of_the_rivals_are_those_of_the_records():
@@ -151,3 +161,45 @@ def test_the_largest_radii_of_the_rivals_are_those_of_the_records():
         cell = f"k{row['k']}-s{float(row['σ']):g}-seed0"
         ours, cohens = largest(f"rivals/{methods[row['method']]}-{cell}"), largest(f"headline/cohen-{cell}")
         assert row["largest radius (/255), that of Cohen et al."] == f"{ours}, {cohens}"
+
+
+def test_the_noise_of_sukenik_et_al_is_that_of_the_records():
+    told = []
+    for cell, digits in (("k64-s0.5", ".50 ± .02"), ("k96-s1", "1.04 ± .07")):
+        noise = [record["sigmas"][0] for record in records(f"rivals/sukenik-{cell}-seed0")]
+        assert as_written(f"{statistics.mean(noise):.2f} ± {statistics.pstdev(noise):.2f}") == digits
+        told.append(as_written(f"{min(noise):.3f} to {max(noise):.3f}"))
+    assert f"Its noise on the 200 images is {told[0]} (k = 64) and {told[1]} (k = 96)." in TEXT
+
+
+@pytest.mark.parametrize(
+    ("section", "setting", "seeds"),
+    [
+        ("CIFAR-10 on backgrounds, k = 64, σ = .5", "k64-s0.5", 3),
+        ("CIFAR-10 on backgrounds, k = 96, σ = 1.0", "k96-s1", 3),
+        ("The cross", "k48-s0.5", 1),
+    ],
+)
+def test_votes_on_the_certified_images_are_those_of_the_records(section, setting, seeds):
+    [told] = re.findall(r"200 images is right on (\S+), (\S+) and (\S+)%", words_of(section))
+    for method, share in zip(("cohen", "static_mask", "adaptive"), told, strict=True):
+        known = [record for seed in range(seeds) for record in records(f"*/{method}-{setting}-seed{seed}")]
+        assert len(known) == 200 * seeds
+        right = sum(record["candidate"] == record["truth"] for record in known)
+        assert share == f"{100 * right / len(known):.1f}", method
+
+
+@pytest.mark.parametrize(
+    ("section", "setting"),
+    [
+        ("CIFAR-10 on backgrounds, k = 64, σ = .5", ("64", "0.5")),
+        ("CIFAR-10 on backgrounds, k = 96, σ = 1.0", ("96", "1")),
+    ],
+)
+def test_leads_seed_by_seed_are_those_of_the_table(section, setting):
+    number = r"[0-9]+\.[0-9]"
+    told = re.findall(rf" by ({number}, {number} and {number})", words_of(section))
+    rows = [row for row in generated("leads") if (row["k"], row["σ"]) == setting and row["method"] == "ARS"]
+    known = {value.replace(", ", " and ").replace(" and ", ", ", 1) for row in rows for value in row.values()}
+    assert len(told) == 4
+    assert set(told) <= known
