@@ -232,7 +232,7 @@ class LookingInside(nn.Module):
         return self.whole(self.heads[0][1](self.heads[0][0](image)))
 
 
-def test_a_users_module_may_look_into_the_parts_that_were_replaced(images):
+def test_a_users_module_may_look_into_the_parts_that_were_replaced():
     torch.manual_seed(0)
     model = SmoothedClassifier(compose(Gaussian(0.5)), last, LookingInside())
     half = votes(model, torch.rand(1, 3, 8, 8), n=200, precision="bfloat16")
@@ -260,7 +260,7 @@ class Casting(nn.Module):
 @pytest.mark.parametrize(
     "make", [lambda: nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 5)), lambda: UNet(4)]
 )
-def test_a_network_that_is_kept_in_another_precision_runs_itself(dtype, make, images):
+def test_a_network_that_is_kept_in_another_precision_runs_itself(dtype, make):
     torch.manual_seed(0)
     model = SmoothedClassifier(compose(Gaussian(0.5)), last, Casting(dtype, make()))
     assert list(known_networks(model)) == []

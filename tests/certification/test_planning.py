@@ -5,7 +5,6 @@ from hypothesis import strategies as st
 from scipy.special import betaincinv, ndtri
 from scipy.stats import beta
 
-from ars.certification.bounds import least_draws
 from ars.certification.planning import PRIOR_HITS, PRIOR_MISSES, plan_draws
 
 SETTING = {"alpha": 0.05, "bound": "cohen", "n_max": 50_000, "tolerance": 0.05, "block": 100}
@@ -15,9 +14,9 @@ votes = st.lists(st.integers(0, 100), min_size=2, max_size=10).filter(any)
 
 @given(votes, st.sampled_from(["cohen", "classes"]), st.integers(10, 30_000))
 @settings(max_examples=25)
-def test_a_plan_is_whole_blocks_enough_to_certify_and_never_more_than_allowed(selected, bound, n_max):
+def test_a_plan_is_whole_blocks_and_never_more_than_allowed(selected, bound, n_max):
     plan = plan_draws(selected, **{**SETTING, "bound": bound, "n_max": n_max})
-    assert least_draws(0.05, bound) <= plan <= n_max
+    assert 0 < plan <= n_max
     assert plan % 100 == 0 or plan == n_max
     assert plan == plan_draws(selected[::-1], **{**SETTING, "bound": bound, "n_max": n_max})
 
@@ -45,6 +44,15 @@ def test_the_expected_radius_is_within_the_tolerance_and_barely(selected, tolera
     full, planned, half = expected(50_000), expected(plan), expected(max(100, plan // 2))
     assert 1 - planned / full == pytest.approx(tolerance, rel=0.3)
     assert half < planned
+
+
+@pytest.mark.parametrize("n_max", [10_000, 50_000, 100_000])
+@pytest.mark.parametrize("tolerance", [0.01, 0.05])
+def test_votes_that_stay_unanimous_lose_at_most_half_as_much_again(n_max, tolerance):
+    """With half of a prior miss they would lose more than twice the tolerance."""
+    plan = plan_draws([100, 0], **{**SETTING, "n_max": n_max, "tolerance": tolerance})
+    full, planned = (ndtri(0.05 ** (1 / n)) for n in (n_max, plan))
+    assert tolerance < 1 - planned / full <= 1.5 * tolerance
 
 
 def test_class_bounds_plan_for_a_leading_class_that_has_no_majority():

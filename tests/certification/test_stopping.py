@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binom, norm
+from scipy.stats import betabinom, binom, norm
 
 from ars.certification.curve import CurveRule, most_misses
 from ars.certification.martingale import log_wealth
 from ars.certification.schedule import Schedule
-from ars.certification.stopping import FixedRule, RadiusRule
+from ars.certification.stopping import HOPELESS, FixedRule, RadiusRule
 
 GRID = (0.5, 1.0, 2.0)
 
@@ -143,6 +143,21 @@ def test_radii_without_a_level_are_given_up_or_refused():
         rule.check()
     none = follow(CurveRule(Schedule("curve", 20_000, GRID), [], alpha=0.05), [100, 0], share(1.0))
     assert (none.certified, none.ended, sum(none.counts)) == (0, "given up", 100)
+
+
+@pytest.mark.parametrize("n", [1000, 4000, 4900])
+def test_an_image_is_given_up_where_the_votes_tell_that_the_last_look_is_out_of_reach(n):
+    """At every number of votes that neither a bet nor the misses decide; the chance is that of the posterior."""
+    n_max, level, wins = 5000, norm.cdf(1.0), np.arange(n + 1)
+    rule = curve((1.0,), n=n_max)
+    state = rule.look(rule.start(np.tile([84, 16], (n + 1, 1))), np.stack([wins, n - wins], axis=1))
+    allowed = rule.most_misses[0] - (n - wins)
+    chance = betabinom.cdf(allowed, n_max - n, n - wins + 16.5, wins + 84.5)
+    beaten = log_wealth(n - wins, n, prior=(16.5, 84.5), p0=1 - level) >= math.log(HOPELESS)
+    open_ = (state.certified == 0) & (allowed >= 0) & ~beaten
+    assert (open_ & ~state.going).any()
+    assert chance[open_ & ~state.going].max() < 0.02
+    assert chance[open_ & state.going].min() > 0.005
 
 
 def test_an_image_is_given_up_as_soon_as_too_many_votes_are_lost():

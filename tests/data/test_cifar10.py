@@ -125,7 +125,7 @@ def test_what_is_no_pickle_is_refused(tmp_path, write_cifar, content):
         rows_of_pickle(tmp_path / "odd", TEST, layout)
 
 
-def test_the_pickled_layout_points_to_its_converter(tmp_path, write_cifar):
+def test_the_pickled_layout_points_to_its_converter(tmp_path):
     (tmp_path / PICKLED).mkdir()
     (tmp_path / PICKLED / TEST).write_bytes(b"")
     with pytest.raises(DataError, match=r"pickled layout of CIFAR-10; .* 'ars data get cifar10 --from .*-py --root"):

@@ -65,7 +65,7 @@ def test_check_reads_everything(tmp_path, capsys, write_classes):
     assert "bad.jpg cannot be read as an image" in capsys.readouterr().err
 
 
-def test_check_covers_what_is_there_and_the_packs(tmp_path, monkeypatch, capsys, write_backgrounds):
+def test_check_covers_what_is_there_and_the_packs(tmp_path, capsys, write_backgrounds):
     from ars.data.backgrounds import load_backgrounds
 
     load_backgrounds(str(write_backgrounds(tmp_path / "scenes")), 48)
@@ -97,7 +97,8 @@ def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path, capsys, arguments, 
     assert error.count("\n") == 1
 
 
-def test_the_command_alone_teaches(capsys):
+def test_the_command_alone_says_where_help_is(capsys):
     with pytest.raises(SystemExit) as caught:
         main(["data"])
     assert caught.value.code == 2
+    assert capsys.readouterr().err == "ars: ars data needs ACTION; 'ars data --help' says more\n"

@@ -84,7 +84,7 @@ def test_classes_have_words_where_a_file_gives_them(root):
     assert list(imagenet(root=str(root)).class_names) == ["tench", WNIDS[1], "great white shark"]
 
 
-def test_missing_parts_and_classes_are_named(root, tmp_path, write_image):
+def test_missing_parts_and_classes_are_named(root, write_image):
     write_image(root / "val" / "n09999999" / "x.JPEG")
     with pytest.raises(DataError, match="images of the same classes, found no train/n09999999"):
         imagenet(root=str(root))

@@ -22,7 +22,7 @@ def test_shards_are_merged_in_the_order_of_index(make_run, make_record):
     assert run.bounds == ("cohen", "classes")
 
 
-def test_an_incomplete_certification_is_refused_unless_asked_for(make_run, make_record):
+def test_an_incomplete_certification_is_refused_unless_asked_for(make_run):
     path = make_run("a", examples=7)
     sentence = r"has 4 of 7 images, missing are 4 to 6; run the same `ars certify` again to go on, or .* --partial"
     with pytest.raises(ReportError, match=sentence):

@@ -22,7 +22,7 @@ def test_each_step_sees_the_image_and_the_releases_before_it(images):
         assert past == releases[:place]
 
 
-def test_steps_draw_independent_noise(images):
+def test_steps_draw_independent_noise():
     x = torch.zeros(500, 3, 8, 8)
     first, second = compose(Gaussian(1.0), Gaussian(1.0)).release(x, torch.Generator().manual_seed(0))
     correlation = float((first.value * second.value).mean())

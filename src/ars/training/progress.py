@@ -86,5 +86,4 @@ def first_share(sigmas: Sequence[float]) -> float | None:
 def write_log(path: Path, progress: Progress) -> None:
     """Add a line for the epoch in a new file; lines of epochs that are being done again are dropped."""
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    kept = [line for line in lines[: progress.epoch - 1] if line.startswith("{") and line.endswith("}")]
-    write_whole(path, "\n".join([*kept, json.dumps(asdict(progress))]) + "\n")
+    write_whole(path, "\n".join([*lines[: progress.epoch - 1], json.dumps(asdict(progress))]) + "\n")

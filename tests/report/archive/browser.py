@@ -1,6 +1,5 @@
 """Chromium, headless, over its DevTools pipe: no driver, no port and no package is needed."""
 
-import base64
 import json
 import os
 import shutil
@@ -88,11 +87,6 @@ class Browser:
     def resize(self, width: int, height: int) -> None:
         """The size of the screen in CSS pixels."""
         self.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
-
-    def screenshot(self, path: Path) -> None:
-        """The whole page as a PNG."""
-        data = self.send("Page.captureScreenshot", captureBeyondViewport=True)["data"]
-        path.write_bytes(base64.b64decode(data))
 
     def media(self, kind: str = "", *, scheme: str = "light") -> None:
         """Show the page as on paper ("print") or on a screen, as for a reader who likes it light or dark."""

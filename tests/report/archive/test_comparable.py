@@ -38,7 +38,7 @@ def rows(sheet):
     return list(csv.DictReader(io.StringIO(to_csv(sheet))))
 
 
-def test_alpha_stands_beside_every_certified_accuracy(root, sheets):
+def test_alpha_stands_beside_every_certified_accuracy(sheets):
     certified = [
         name for name in sheets if not name.startswith(("runs", "vote", "table-1-glance", "k32", "leads", "masks"))
     ]
@@ -103,7 +103,7 @@ def test_the_page_says_whose_alpha_and_whose_images(root):
     assert "Not the same images: static mask at k = 64" in drawn
 
 
-def test_methods_are_called_comparable_only_where_they_are(root, tmp_path):
+def test_methods_are_called_comparable_only_where_they_are(tmp_path):
     training = {"train": {"epochs": 24}, "start": {"size": 32, "epochs": 16, "through": [64]}}
     for name, own in (("alike", {}), ("unlike", {"alpha": 0.4})):
         for k in (32, 64):
