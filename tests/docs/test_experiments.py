@@ -70,7 +70,9 @@ def test_what_is_said_in_short_is_what_the_generated_tables_say():
         lead = [found(leads, method="ARS", less=it) for it in ("Cohen et al.", "static mask")]
         least = min((it["vote on the whole test set"] for it in lead), key=lambda text: float(text.split()[0]))
         assert row["lead in the vote"] == as_written(least)
-        assert row["seeds"].split(";")[0] == found(ours, method="ARS")["seeds"]
+        assert {found(ours, method=method)["seeds"] for method in ("Cohen et al.", "static mask", "ARS")} == {
+            row["seeds"]
+        }
 
 
 def test_the_hours_are_those_of_the_records():
@@ -108,6 +110,11 @@ def test_differences_are_those_of_the_settings_that_a_section_is_about(section, 
     mine = [row for row in rows if (row["k"], row["σ"]) in settings]
     assert len(told) >= least
     assert told <= {as_written(value) for row in mine for value in row.values() if " ± " in value}
+    ahead = r"(\S+ ± [0-9.]+)(?: points)? over (?:the )?(Cohen et al\.|static mask|UniCR)"
+    for lead, less in re.findall(ahead, words_of(section)):
+        assert lead in {
+            as_written(it) for row in mine if (row["method"], row["less"]) == ("ARS", less) for it in row.values()
+        }
 
 
 def as_written(value):
@@ -140,6 +147,42 @@ def test_its_estimates_are_those_of_the_plans():
 @pytest.mark.parametrize("link", sorted(set(re.findall(r"\]\(([^)#]+)\)", TEXT))))
 def test_its_links_lead_somewhere(link):
     assert (ROOT / link).exists()
+
+
+@pytest.mark.parametrize(
+    ("section", "cells"),
+    [
+        ("CIFAR-10 on backgrounds, k = 64, σ = .5", "*/*-k64-s0.5-seed*"),
+        ("CIFAR-10 on backgrounds, k = 96, σ = 1.0", "*/*-k96-s1-seed*"),
+    ],
+)
+def test_the_minutes_of_a_training_and_a_certification_are_those_of_the_records(section, cells):
+    timed = [json.loads(path.read_text()) for path in (ROOT / "results").glob(f"{cells}/timing.json")]
+    assert len(timed) == 11
+    train, certify = ([one[f"{work}_seconds"] / 60 for one in timed] for work in ("train", "certify"))
+    said = f"training {min(train):.1f} to {max(train):.1f} minutes a method, certification {min(certify):.1f} to"
+    assert f"{said} {max(certify):.1f}." in words_of(section)
+
+
+@pytest.mark.parametrize(
+    ("section", "settings"),
+    [
+        ("CIFAR-10 on backgrounds, k = 64, σ = .5", [("64", "0.5")]),
+        ("CIFAR-10 on backgrounds, k = 96, σ = 1.0", [("96", "1")]),
+        ("The cross", [("32", "0.5"), ("48", "0.5"), ("96", "0.5"), ("96", "0.25")]),
+    ],
+)
+def test_accuracies_under_class_bounds_and_shares_of_masks_are_those_of_the_tables(section, settings):
+    text = words_of(section)
+    _, bounded = text.split("nder our class bounds", 1)
+    rows = {
+        (row["k"], row["σ"], row["method"]): row["standard"].split()[0] for row in generated("measures-class-bounds")
+    }
+    shares = {(row["k"], row["σ"], row["method"]): row["least to most"] for row in generated("masks")}
+    for setting in settings:
+        three = [rows[*setting, method] for method in ("Cohen et al.", "static mask", "ARS")]
+        assert f"{three[0]}, {three[1]} and {three[2]}%" in bounded
+        assert setting[0] == "32" or f"{shares[*setting, 'ARS']}%" in text
 
 
 def records(cell):
