@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -97,12 +98,20 @@ def build_run(
         layout = Layout(examples or max(1, sum(map(len, shards))), shard_size=size)
         (folder / "settings.json").write_text(Manifest(layout, {}, given or "model", tuple(seen)).to_json())
     for number, shard in enumerate(shards):
-        (folder / f"shard-{number:05d}.jsonl").write_text("".join(record.to_json() + "\n" for record in shard))
+        lines = (record.to_json() + "\n" for record in (two_looks(it) if method == "adaptive" else it for it in shard))
+        (folder / f"shard-{number:05d}.jsonl").write_text("".join(lines))
     if stages:
         np.savez(folder / "stages.npz", **build_stages(stages))
     if environment is not None:
         (path / "environment.json").write_text(json.dumps(environment))
     return path
+
+
+def two_looks(record: Record) -> Record:
+    """The record with its noise budget in two equal parts, where it has one."""
+    sigmas = record.certificate.sigmas
+    halves = sigmas if len(sigmas) > 1 else (sigmas[0] * 2**0.5,) * 2
+    return replace(record, certificate=replace(record.certificate, sigmas=halves))
 
 
 def build_stages(n: int) -> dict[str, np.ndarray]:

@@ -108,8 +108,8 @@ def test_a_static_mask_is_called_so(make_run):
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-def test_many_images_of_any_colour_are_drawn(make_run, channels):
-    path = make_run("a", stages=12)
+def test_many_images_of_any_colour_are_drawn(make_run, make_record, channels):
+    path = make_run("a", stages=12, shards=[[make_record(0, 0, 0, 0.01, dim=36 * channels)]])
     file = path / "certify/test/stages.npz"
     with np.load(file) as arrays:
         np.savez(file, **{name: value[:, :channels] if value.ndim == 4 else value for name, value in arrays.items()})
@@ -183,7 +183,10 @@ def test_pickles_are_never_loaded(make_run):
     path = make_run("a", stages=2)
     np.savez(path / "certify/test/stages.npz", input=np.array([object()], dtype=object))
     (run,) = load_runs([path])
-    with pytest.raises(ReportError, match="stages of a draw"):
+    with pytest.raises(ReportError, match=r"stages of a draw .*; run `ars certify .*a --stages N` again"):
+        load_stages(run)
+    (path / "certify/test/records.jsonl.gz").touch()  # as of a cell that was packed, where no draw can be added
+    with pytest.raises(ReportError, match=r"stages of a draw .*; pack the cell again"):
         load_stages(run)
 
 

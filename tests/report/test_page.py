@@ -84,8 +84,8 @@ def test_a_grid_of_radii_is_reported_as_such(make_run, make_decided, tmp_path):
     assert "class bounds" not in page
 
 
-def test_published_accuracies_stand_beside_a_published_benchmark(make_run, tmp_path):
-    path = make_run("a", kind="cifar_backgrounds")
+def test_published_accuracies_stand_beside_a_published_benchmark(make_run, make_record, tmp_path):
+    path = make_run("a", kind="cifar_backgrounds", shards=[[make_record(0, 0, 0, 0.01, dim=3 * 32 * 32)]])
     (path / "benchmark.json").write_text('{"title": "CIFAR-10", "class_names": ["a", "b", "c"], "shape": [3, 32, 32]}')
     write_report([path], tmp_path / "out")
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")

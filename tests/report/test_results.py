@@ -242,6 +242,25 @@ def test_records_of_other_noise_than_the_recipe_says_are_refused(make_run, make_
     with pytest.raises(
         ReportError, match=r"records of noise 0\.5, where its recipe says 0\.25; they belong to another"
     ):
-        load_runs([make_run("other", sigma=0.25, shards=[[half]])])
+        load_runs([make_run("other", method="adaptive", sigma=0.25, shards=[[half]])])
+    with pytest.raises(
+        ReportError, match=r"records of 2 noisy looks at an image, where cohen of its recipe has 1; they"
+    ):
+        load_runs([make_run("rival", shards=[[half]])])
+    assert load_runs([make_run("unknown", method="a_new_one", shards=[[half]])])
     own = make_run("own", method="sukenik", sigma=0.25, shards=[[make_record(0, 0, 0, 0.01, sigmas=(0.26,))]])
     assert load_runs([own])
+
+
+def test_records_of_images_of_another_size_are_refused(make_run, make_record):
+    shards = [[make_record(0, 0, 0, 0.01, dim=192)]]
+    with pytest.raises(
+        ReportError, match=r"images with 192 numbers, where its benchmark.json says 3x6x6; they belong to"
+    ):
+        load_runs([make_run("larger", shards=shards)])
+
+
+def test_records_with_another_number_of_selection_draws_are_not_mixed(make_run, make_record):
+    shards = [[make_record(0, 0, 0, 0.01)], [make_record(1, 0, 0, 0.01, select_counts=(980, 10, 10))]]
+    with pytest.raises(ReportError, match=r"differ in n_select \(100 and 1000\); certify again under another name"):
+        load_runs([make_run("mixed", shards=shards)])

@@ -24,6 +24,7 @@ from ars.theory import Norm
 
 ADVICE = "put a copy of the file in its place, as the run has written it"
 INPUT_DEPENDENT = {"sukenik"}  # methods whose noise level differs from image to image
+STEPS = {"cohen": 1, "static_mask": 1, "unicr": 1, "sukenik": 1, "adaptive": 2}  # noisy looks at an image
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class Settings:
     seed: int
     bound: Bound
     precision: str
+    n_select: int
     subset: str
 
 
@@ -158,6 +160,7 @@ def _load_run(path: Path, run_name: str, folder: Path, *, partial: bool) -> Run:
     )
     _check_records(run)
     _check_noise(run)
+    _check_size(run)
     return run
 
 
@@ -228,7 +231,10 @@ def _load_files(folder: Path, records: Sequence[Record]) -> tuple[str, ...]:
 def _settings(record: Record, method: str) -> Settings:
     it: Certificate = record.certificate
     sigmas = () if method in INPUT_DEPENDENT else it.sigmas
-    return Settings(it.schedule, it.alpha, it.norm, it.dim, sigmas, it.seed, it.bound, it.precision, record.subset)
+    return Settings(
+        it.schedule, it.alpha, it.norm, it.dim, sigmas, it.seed, it.bound, it.precision, sum(it.select_counts),
+        record.subset,
+    )  # fmt: skip
 
 
 def _check_agreement(folder: Path, records: Sequence[Record], method: str) -> None:
@@ -258,7 +264,7 @@ def difference(one: Settings, other: Settings) -> str:
     """The settings in which two certifications differ, for an error message; empty if they agree.
 
     >>> from dataclasses import replace
-    >>> a = Settings(Schedule("fixed", 100), 0.05, "linf", 12, (0.5,), 0, "cohen", "float32", "all")
+    >>> a = Settings(Schedule("fixed", 100), 0.05, "linf", 12, (0.5,), 0, "cohen", "float32", 100, "all")
     >>> difference(a, a), difference(a, replace(a, alpha=0.001))
     ('', 'alpha (0.05 and 0.001)')
     """
@@ -267,12 +273,25 @@ def difference(one: Settings, other: Settings) -> str:
 
 
 def _check_noise(run: Run) -> None:
-    """Refuse records of other noise than the recipe says; that of an image may be its own."""
-    noise = run.settings.sigmas
+    """Refuse records of other noise than the recipe says, which may be an image's own, or of more or fewer looks."""
+    noise, looks = run.settings.sigmas, len(run.records[0].certificate.sigmas)
+    if looks != STEPS.get(run.method, looks):
+        raise ReportError(
+            f"{run.path} holds records of {looks} noisy looks at an image, where {run.method} of its recipe has "
+            f"{STEPS[run.method]}; they belong to another run: put its own records there"
+        )
     if noise and not math.isclose(total := sum(sigma**-2 for sigma in noise) ** -0.5, run.sigma, rel_tol=1e-6):
         raise ReportError(
             f"{run.path} holds records of noise {total:.6g}, where its recipe says {run.sigma:g}; they belong to "
             "another run: put its own records there"
+        )
+
+
+def _check_size(run: Run) -> None:
+    if run.settings.dim != math.prod(run.shape):
+        raise ReportError(
+            f"{run.path} holds records of images with {run.settings.dim} numbers, where its benchmark.json says "
+            f"{'x'.join(map(str, run.shape))}; they belong to another run: put its own records there"
         )
 
 

@@ -37,6 +37,7 @@ def vote(
     counts, select = rng.multinomial(draws, chances), rng.multinomial(100, chances)
     candidate = int(select.argmax())
     dim = 3 * k * k
+    looks = (sigma * 2**0.5,) * 2 if method == "adaptive" else (sigma,)
     radii = {}
     for bound in ("cohen", "classes"):
         lower, upper = class_probabilities(counts.tolist(), candidate, alpha, bound)
@@ -44,7 +45,7 @@ def vote(
     certificate = Certificate(
         label=candidate if radii["cohen"] > 0 else None, radius=radii["cohen"], norm="linf", dim=dim,
         candidate=candidate, p_lower=lower, p_upper=upper, bound="cohen", radii=radii, counts=tuple(counts.tolist()),
-        select_counts=tuple(select.tolist()), alpha=alpha, sigmas=(sigma,), seed=0, index=index, precision="bfloat16",
+        select_counts=tuple(select.tolist()), alpha=alpha, sigmas=looks, seed=0, index=index, precision="bfloat16",
         schedule=Schedule("fixed", draws), planned=draws, ended="planned",
     )  # fmt: skip
     return Record(certificate, truth, "test[::50]", 0.13 * (k / 32) ** 2)
