@@ -145,7 +145,9 @@ def test_a_missing_file_cannot_be_read(tmp_path):
 def test_bytes_that_are_no_text_are_refused(tmp_path):
     path = tmp_path / "run.jsonl"
     path.write_bytes(b"\xff\xfe\n")
-    with pytest.raises(RecordError, match="cannot read records from"):
+    with pytest.raises(
+        RecordError, match=r"cannot read records from .*; remove the file and run the same `ars certify` again"
+    ):
         read_records(path)
 
 

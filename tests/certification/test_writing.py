@@ -73,3 +73,10 @@ def test_temporary_files_are_removed_once_nobody_can_be_writing_them(tmp_path):
     remove_stale(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {young.name, other.name}
     remove_stale(tmp_path / "nowhere")
+
+
+def test_a_folder_in_the_place_of_a_file_is_said_to_be_in_the_way(tmp_path):
+    (tmp_path / "x.json").mkdir()
+    with pytest.raises(WriteError, match=r"x\.json: a folder is in the way; move it, or name another place$"):
+        write_whole(tmp_path / "x.json", "{}")
+    assert [path.name for path in tmp_path.iterdir()] == ["x.json"]

@@ -362,6 +362,11 @@ def test_before_the_first_step_one_signal_ends_a_training(tmp_path, capsys, monk
         (["report", "RUN", "--out", "OUT"], "ars.report.write_report", "nothing is kept, so run it anew"),
         (["vote", "RUN"], "ars.cli.vote.recipe_of", "run the same command again to go on from here"),
         (["certify", "RUN"], "ars.cli.certify.settings_of", "run the same command again to go on from here"),
+        (
+            ["pack", "S", "--runs", "R", "--out", "O"],
+            "ars.cli.pack.read_sweep",
+            "run the same command again to go on from here",
+        ),
     ],
 )
 def test_an_interrupted_command_says_whether_it_goes_on(arguments, place, then, capsys, monkeypatch):

@@ -18,10 +18,12 @@ def test_every_kind_has_its_defaults():
         assert data.options == {"seed": 0, **keys, **({"root": "x"} if kind == "folder" else {})}
 
 
-def test_a_kind_that_is_not_known_is_not_taken_for_another(monkeypatch):
-    monkeypatch.setitem(KEYS, "unknown", KEYS["folder"])
+def test_a_kind_that_is_not_known_is_refused_and_not_taken_for_another(monkeypatch):
     data = Data("folder", root="x")
     object.__setattr__(data, "kind", "unknown")
+    with pytest.raises(ValueError, match=r"data\.kind must be one of digits, .*, folder, got unknown$"):
+        data.__post_init__()
+    monkeypatch.setitem(KEYS, "unknown", KEYS["folder"])
     with pytest.raises(AssertionError, match="'unknown'"):
         open_benchmark(data)
 

@@ -170,3 +170,9 @@ def test_a_training_that_is_refused_leaves_no_folder(tiny, tmp_path):
     with pytest.raises(ValueError, match="batch_size=1000000 is above the"):
         train_run(recipe, tmp_path / "run", device=CPU)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_that_no_model_could_be_saved_in_is_refused_before_training(tiny, tmp_path):
+    with pytest.raises(TakenError, match=r"is not UTF-8, so no model could be saved; give another --out"):
+        train_run(tiny(), tmp_path / "caf\udce9", device=CPU)
+    assert list(tmp_path.iterdir()) == []

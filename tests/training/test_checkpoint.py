@@ -1,4 +1,6 @@
+import errno
 import resource
+from pathlib import Path
 
 import pytest
 import torch
@@ -120,3 +122,15 @@ def test_a_fused_optimiser_goes_on_as_if_never_saved(tmp_path, kind, layout):
     step(again, other)
     assert torch.equal(network.weight, again.weight)
     assert torch.equal(network.bias, again.bias)
+
+
+def test_a_file_that_may_not_be_read_is_not_called_damaged(tmp_path, monkeypatch):
+    path = tmp_path / "x.safetensors"
+    save_tensors(path, {"a": torch.zeros(3)}, {})
+
+    def refuse(*arguments, **options):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "open", refuse)  # whoever runs the tests may read everything
+    with pytest.raises(PermissionError):
+        load_tensors(path)

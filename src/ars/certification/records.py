@@ -62,8 +62,11 @@ def read_records(path: Path) -> list[Record]:
     """Every whole line of a record file; a last line that was cut off is passed over."""
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise RecordError(f"cannot read records from {path}: {error}") from error
+    except UnicodeDecodeError as error:
+        advice = "remove the file and run the same `ars certify` again, which makes its records anew"
+        raise RecordError(f"cannot read records from {path}: {error}; {advice}") from error
     return list(_parse(path, text))
 
 

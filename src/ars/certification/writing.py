@@ -45,6 +45,8 @@ def whole(path: Path, put: Callable[[Path, Path], object] = Path.replace) -> Ite
                 temporary.unlink(missing_ok=True)
     except WriteError:  # of another file, that the block wrote
         raise
+    except IsADirectoryError as error:
+        raise WriteError(f"cannot write {path}: a folder is in the way; move it, or name another place") from error
     except OSError as error:
         raise WriteError(
             f"cannot write {path}: {error.strerror or error}; all that was written before is kept, so make room or "

@@ -19,7 +19,7 @@ same bytes.
 
 def add_to(commands: Subparsers) -> None:
     """Add the command."""
-    parser = add_command(commands, "pack", run, summary="pack the results of a sweep", teach=TEACH)
+    parser = add_command(commands, "pack", run, summary="pack the results of a sweep", teach=TEACH, goes_on=True)
     parser.add_argument("sweep", type=Path, metavar="SWEEP", help="a sweep file")
     parser.add_argument("--runs", type=Path, required=True, metavar="RUNS", help="where ars sweep put its run folders")
     parser.add_argument("--out", type=Path, required=True, metavar="RESULTS", help="where RESULTS/<sweep> goes")

@@ -11,7 +11,7 @@ def share_of(name: str, salt: str) -> float:
     >>> round(share_of("train/cat/1.png", "validation"), 3)
     0.604
     """
-    return int.from_bytes(hashlib.sha256(f"{salt}:{name}".encode()).digest()[:8]) / 2**64
+    return int.from_bytes(hashlib.sha256(f"{salt}:{name}".encode(errors="surrogateescape")).digest()[:8]) / 2**64
 
 
 def part_of(name: str, *, validation: float, test: float = 0.0) -> Part:

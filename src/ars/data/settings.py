@@ -62,11 +62,13 @@ class Data:
     workers: int | None = None
 
     def __post_init__(self) -> None:
+        if self.kind not in KEYS:
+            raise ValueError(f"data.kind must be one of {', '.join(KEYS)}, got {self.kind}")
         keys = KEYS[self.kind]
         for name in self.__dataclass_fields__:
             if name not in ("kind", "seed", *keys) and getattr(self, name) is not None:
                 hint = f"; --data.{name} null takes back what a recipe says"
-                hint = "; its inputs have one size, so leave --k out" if name == "size" else hint
+                hint = "; its inputs have one size, so leave it out" if name == "size" else hint
                 raise ValueError(f"data.kind {self.kind} has no key {name!r}; it has seed, {', '.join(keys)}{hint}")
         for name in PLACES:
             if getattr(self, name) == "":

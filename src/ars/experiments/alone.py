@@ -9,7 +9,7 @@ Work = Literal["sweep", "train", "vote"]
 
 
 class TakenError(ValueError):
-    """A folder that another process works in."""
+    """A folder that another process works in, or that nothing can be saved in."""
 
 
 @contextmanager
@@ -22,6 +22,10 @@ def alone_in(folder: Path, work: Work) -> Iterator[None]:
 
     if folder.exists() and not folder.is_dir():
         raise TakenError(f"{folder} is a file; choose another folder with --out")
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError:
+        raise TakenError(f"the name {folder} is not UTF-8, so no model could be saved; give another --out") from None
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / f".{work}.lock")
     try:

@@ -8,6 +8,7 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
+from ars.certification.run_folder import PACKED
 from ars.report.errors import ReportError
 from ars.report.figures import BAD, GOOD, INK, MUTED, Picture, fit, style
 from ars.report.groups import Group, Section, method_name
@@ -58,9 +59,9 @@ def load_stages(run: Run) -> Stages:
         _check(content, run)
         rows = stage_rows(content)
     except (KeyError, OSError, ValueError, EOFError, BadZipFile) as error:
-        raise ReportError(
-            f"{run.stages} does not hold the stages of a draw ({error}); run `ars certify {run.path} --stages N` again"
-        ) from error
+        packed = (run.stages.parent / PACKED).exists()
+        advice = "pack the cell again" if packed else f"run `ars certify {run.path} --stages N` again"
+        raise ReportError(f"{run.stages} does not hold the stages of a draw ({error}); {advice}") from error
     return Stages(tuple(content["index"].tolist()), tuple(content["truth"].tolist()), rows)
 
 

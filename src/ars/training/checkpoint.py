@@ -63,6 +63,7 @@ def check_whole(path: Path) -> None:
 def _opened(path: Path, advice: str) -> Iterator[Any]:
     if not path.is_file():
         raise CheckpointError(f"there is no checkpoint at {path}; train the run first (ars train)")
+    path.open("rb").close()  # safetensors would not say that the rights are missing
     try:
         with safe_open(path, framework="pt") as file:
             yield file

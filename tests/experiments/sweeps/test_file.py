@@ -198,3 +198,10 @@ def test_a_pipe_is_no_sweep_file(tmp_path):
 def test_an_override_may_be_null(written):
     sweep = read_sweep(written(f"{ONE}\noverride: {{cohen: {{beta: }}}}"))
     assert sweep.cells[0].recipe.beta is None
+
+
+@pytest.mark.parametrize("name", ["s\udce9.yaml", "a$^b.yaml", "two words.yaml"])
+def test_a_sweep_whose_name_could_not_name_figures_is_refused(tmp_path, name):
+    (tmp_path / name).touch()
+    with pytest.raises(SweepError, match=r"is part of others': letters, digits, - _ \. and \+ only; rename it"):
+        read_sweep(tmp_path / name)

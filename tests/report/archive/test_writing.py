@@ -201,6 +201,8 @@ def test_runs_that_are_not_packed_and_files_as_folders_are_refused(copied, tmp_p
     (tmp_path / "file").touch()
     assert main(["results", str(copied), "--out", str(tmp_path / "file")]) == 2
     assert "file is a file; choose a folder with --out" in capsys.readouterr().err
+    assert main(["results", str(tmp_path / "file"), "--out", str(tmp_path / "new")]) == 2
+    assert "file is a file; name the folder that cells were packed into" in capsys.readouterr().err
     folder = copied / "paper/cohen-k64-s0.5-seed0/certify/test"
     (folder / "shard-00000.jsonl").write_bytes(gzip.decompress((folder / "records.jsonl.gz").read_bytes()))
     (folder / "records.jsonl.gz").unlink()

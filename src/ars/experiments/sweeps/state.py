@@ -165,6 +165,7 @@ def is_rounded(path: Path) -> bool:
     """Whether the weights of a run were rounded to bf16."""
     from safetensors import SafetensorError, safe_open
 
+    path.open("rb").close()  # safetensors would not say that the rights are missing
     try:
         with safe_open(path, framework="numpy") as file:
             return "weights" in json.loads((file.metadata() or {}).get("about", "{}"))

@@ -43,6 +43,8 @@ def write_results(root: Path, out: Path) -> Written:
     and equal figures and an equal page where matplotlib and Pillow are of the same version. Links are those of
     out = root.
     """
+    if root.exists() and not root.is_dir():
+        raise ReportError(f"{root} is a file; name the folder that cells were packed into")
     if out.exists() and not out.is_dir():
         raise ReportError(f"{out} is a file; choose a folder with --out")
     cells = load_cells(root)
