@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from scipy.special import betaincinv, ndtri
 from scipy.stats import beta
 
+from ars.certification.bounds import least_draws
 from ars.certification.planning import PRIOR_HITS, PRIOR_MISSES, plan_draws
 
 SETTING = {"alpha": 0.05, "bound": "cohen", "n_max": 50_000, "tolerance": 0.05, "block": 100}
@@ -14,11 +15,18 @@ votes = st.lists(st.integers(0, 100), min_size=2, max_size=10).filter(any)
 
 @given(votes, st.sampled_from(["cohen", "classes"]), st.integers(10, 30_000))
 @settings(max_examples=25)
-def test_a_plan_is_whole_blocks_and_never_more_than_allowed(selected, bound, n_max):
+def test_a_plan_is_whole_blocks_enough_to_certify_and_never_more_than_allowed(selected, bound, n_max):
     plan = plan_draws(selected, **{**SETTING, "bound": bound, "n_max": n_max})
-    assert 0 < plan <= n_max
+    assert least_draws(0.05, bound) <= plan <= n_max
     assert plan % 100 == 0 or plan == n_max
     assert plan == plan_draws(selected[::-1], **{**SETTING, "bound": bound, "n_max": n_max})
+
+
+@pytest.mark.parametrize("bound", ["cohen", "classes"])
+def test_a_plan_is_enough_to_certify_where_one_block_is_not(bound):
+    least = least_draws(1e-60, bound)
+    assert least > 100
+    assert plan_draws([100, 0], **{**SETTING, "bound": bound, "alpha": 1e-60, "tolerance": 0.99}) >= least
 
 
 @pytest.mark.parametrize("selected", [[100, 0], [99, 1], [90, 10], [60, 40]])

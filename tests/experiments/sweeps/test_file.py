@@ -200,8 +200,13 @@ def test_an_override_may_be_null(written):
     assert sweep.cells[0].recipe.beta is None
 
 
-@pytest.mark.parametrize("name", ["s\udce9.yaml", "a$^b.yaml", "two words.yaml"])
+@pytest.mark.parametrize("name", ["s\udce9.yaml", "x$a^_{b$.yaml", "two\nlines.yaml"])
 def test_a_sweep_whose_name_could_not_name_figures_is_refused(tmp_path, name):
     (tmp_path / name).touch()
-    with pytest.raises(SweepError, match=r"is part of others': letters, digits, - _ \. and \+ only; rename it"):
+    with pytest.raises(SweepError, match=r"a name of plain text without \$; rename it"):
         read_sweep(tmp_path / name)
+
+
+def test_a_sweep_may_be_called_by_several_words(written, tmp_path):
+    path = written("recipe: base.yaml\ngroups: [{methods: [cohen], k: [64], sigma: [0.5]}]")
+    assert read_sweep(path.rename(tmp_path / "two words (1).yaml")).name == "two words (1)"

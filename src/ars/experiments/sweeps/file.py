@@ -23,7 +23,6 @@ from ars.theory.arguments import as_whole
 
 Weights = Literal["float32", "bf16"]
 NAME, PLAIN = r"[\w.+]+", "letters, digits, _ . and +"
-FILE_NAME = r"[\w.+-]+"
 AXES = {"method": "methods", "data.size": "k", "sigma": "sigma", "seed": "seeds"}
 
 
@@ -160,9 +159,8 @@ def read_sweep(path: Path) -> Sweep:
     if not path.is_file():
         pipe = path.exists() and not path.is_dir()
         raise SweepError(f"{path} is no file; save the sweep to one" if pipe else f"there is no sweep file at {path}")
-    if not re.fullmatch(FILE_NAME, path.stem):
-        letters = "letters, digits, - _ . and +"
-        raise SweepError(f"{path}: the name of a sweep file is part of others': {letters} only; rename it")
+    if not path.stem.isprintable() or "$" in path.stem:  # figures bear it, where $ begins a formula
+        raise SweepError(f"{path}: a sweep file has a name of plain text without $; rename it")
     content = _parse(path)
     base = path.parent / content.recipe
     if not base.is_file():
