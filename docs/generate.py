@@ -11,10 +11,9 @@ import gzip
 import json
 import re
 import statistics
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from functools import cache, partial
-from itertools import product
 from pathlib import Path
 
 from ars.theory.rounding import truncate
@@ -24,24 +23,18 @@ DOCUMENTS = (ROOT / "README.md", ROOT / "EXPERIMENTS.md", *sorted((ROOT / "docs"
 MARKED = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- end -->)", flags=re.DOTALL)
 
 Row = dict[str, str]
-MAIN = {"cohen": "Cohen et al.", "static_mask": "static mask", "adaptive": "ARS"}
-METHODS = MAIN | {"unicr": "UniCR", "sukenik": "Súkeník et al."}
-CROSS = [("32", "0.5"), ("48", "0.5"), ("96", "0.25"), ("96", "0.5")]
-SPEED = {"": ("case", ""), "usual protocol, s per image": ("reference_s", ".2f")}
-SPEED |= {"this library, s per image": ("engine_s", ".3f"), "ratio": ("ratio", ".1f")}
-BOUNDS = {"of bf16 peak": ("of_peak", ".2f"), "of copy bandwidth": ("of_bandwidth", ".2f")}
-BOUNDS |= {"first call, s": ("first_call_s", ".1f"), "peak memory, GB": ("peak_gb", ".1f")}
-TRAINING = {"k": ("k", ""), "usual loop, images/s": ("reference_images_a_second", ",")}
-TRAINING |= {"this library, images/s": ("images_a_second", ","), "ratio": ("ratio", ".1f")}
-TRAINING |= {"s per epoch": ("seconds_an_epoch", ".1f"), "start-up, s": ("start_up_seconds", ".0f")}
-EVERY = [("32", "0.5"), ("48", "0.5"), ("64", "0.5"), ("96", "0.25"), ("96", "0.5"), ("96", "1")]
+METHODS = {"cohen": "Cohen et al.", "static_mask": "static mask", "adaptive": "ARS"}
+METHODS |= {"unicr": "UniCR", "sukenik": "Súkeník et al."}
+MAIN = list(METHODS)[:3]
+DIGITS = ("24", "0.75")
+CIFAR = [("32", "0.5"), ("48", "0.5"), ("64", "0.5"), ("96", "0.25"), ("96", "0.5"), ("96", "1")]
+VOTE = "vote on the whole test set"
 
 
-def markdown(headings: Iterable[str], rows: Iterable[Iterable[str]], *, left: int = 1) -> str:
+def markdown(headings: str, rows: Iterable[Iterable[str]], *, left: int = 1) -> str:
     """A Markdown table whose first `left` columns are words and whose others are numbers."""
-    headings = list(headings)
-    rule = ["---"] * left + ["---:"] * (len(headings) - left)
-    return "".join(f"| {' | '.join(row)} |\n" for row in (headings, rule, *rows))
+    rule = ["---"] * left + ["---:"] * (headings.count(" | ") + 1 - left)
+    return f"| {headings} |\n" + "".join(f"| {' | '.join(row)} |\n" for row in (rule, *rows))
 
 
 @cache
@@ -75,70 +68,66 @@ def cell_name(method: str, k: str, sigma: str) -> str:
     return f"{method}-s{sigma}-seed" if k == "24" else f"{method}-k{k}-s{sigma}-seed"
 
 
-def methods_of(k: str, sigma: str) -> list[str]:
-    """The methods that were run in a setting, in the order of METHODS."""
-    shown = {row["method"] for row in table("measures") if (row["k"], row["σ"]) == (k, sigma)}
-    return [method for method, title in METHODS.items() if title in shown]
+def cells(settings: Iterable[tuple[str, str]], names: Iterable[str] = METHODS) -> Iterator[tuple[str, str, str]]:
+    """Every k, sigma and method that were run, in this order."""
+    run = {(row["k"], row["σ"], row["method"]) for row in table("measures")}
+    return ((k, sigma, name) for k, sigma in settings for name in names if (k, sigma, METHODS[name]) in run)
 
 
-def measures(settings: list[tuple[str, str]], radii: Iterable[str], *, paper: Iterable[str] = ()) -> str:
+def measures(settings: list[tuple[str, str]], *given: str) -> str:
     """What was measured: accuracies in percent, radii in 1/255, the same votes under both bounds."""
-    given = [*paper, *(f"≥ {radius}/255" for radius in radii), "average radius (/255)", "abstained"]
-    vote, seconds = "vote on the whole test set", "seconds an image"
+    columns = ["standard", *given, "average radius (/255)", "abstained"]
     rows = []
-    for k, sigma in settings:
-        for method in methods_of(k, sigma):
-            title = METHODS[method]
-            known = find("measures", k, sigma, method=title)
-            if paper:
-                known = find("table-1", k, sigma, method=title) | known
-            found = records(cell_name(method, k, sigma) + "*")
-            right = sum(record["candidate"] == record["truth"] for record in found)
-            bounded = find("measures-class-bounds", k, sigma, method=title)["standard"]
-            rows.append([k, sigma, title, known["standard"], *(known[name] for name in given), bounded])
-            rows[-1] += [f"{100 * right / len(found):.1f}", known[vote], known[seconds], known["seeds"]]
-    headings = ["k", "σ", "method", "standard", *given, "standard, class bounds", "vote on the certified images"]
-    return markdown([*headings, vote, "seconds per image", "seeds"], rows, left=3)
+    for k, sigma, name in cells(settings):
+        known = find("measures", k, sigma, method=METHODS[name])
+        if k != "24":
+            known = find("table-1", k, sigma, method=METHODS[name]) | known
+        found = records(cell_name(name, k, sigma) + "*")
+        right = 100 * sum(record["candidate"] == record["truth"] for record in found) / len(found)
+        bounded = find("measures-class-bounds", k, sigma, method=METHODS[name])["standard"]
+        rows.append([k, sigma, METHODS[name], *(known[column] for column in columns), bounded, f"{right:.1f}"])
+        rows[-1] += [known[column] for column in (VOTE, "seconds an image", "seeds")]
+    more = f"standard, class bounds | vote on the certified images | {VOTE} | seconds per image | seeds"
+    return markdown(f"k | σ | method | {' | '.join(columns)} | {more}", rows, left=3)
 
 
-def leads(settings: list[tuple[str, str]]) -> str:
+def leads() -> str:
     """How far ARS is ahead of every other method."""
-    standard, radius, vote = "standard accuracy", "average radius (/255)", "vote on the whole test set"
     rows = []
-    for k, sigma in settings:
-        for method in methods_of(k, sigma):
-            if method != "adaptive":
-                pair = {"method": "ARS", "less": METHODS[method]}
-                row, bounded = find("leads", k, sigma, **pair), find("leads-class-bounds", k, sigma, **pair)
-                rows.append([k, sigma, METHODS[method], row[standard], row["of single seeds"], bounded[standard]])
-                rows[-1] += [row[radius], row[vote], row["its single seeds"]]
-    headings = ["k", "σ", "ARS minus", "standard", "seed by seed", "standard, class bounds", radius]
-    return markdown([*headings, vote, "seed by seed"], rows, left=3)
+    for k, sigma, name in cells([DIGITS, *CIFAR]):
+        if name != "adaptive":
+            pair = {"method": "ARS", "less": METHODS[name]}
+            row, bounded = find("leads", k, sigma, **pair), find("leads-class-bounds", k, sigma, **pair)
+            columns = ("standard accuracy", "of single seeds", VOTE, "its single seeds", "average radius (/255)")
+            rows.append([k, sigma, METHODS[name], *(row[column] for column in columns), bounded["standard accuracy"]])
+    columns = f"standard | seed by seed | {VOTE} | seed by seed | average radius (/255) | standard, class bounds"
+    return markdown(f"k | σ | ARS minus | {columns}", rows, left=3)
 
 
 def summary() -> str:
     """Standard accuracy, ours and the paper's, and the smallest lead in the vote over the two other main methods."""
     rows = []
-    for k, sigma in EVERY:
-        ours = [find("measures", k, sigma, method=title)["standard"].split()[0] for title in MAIN.values()]
-        paper = [find("table-1", k, sigma, method=t)["paper, main table"].split()[0] for t in MAIN.values()]
-        over = [find("leads", k, sigma, method="ARS", less=MAIN[name]) for name in ("cohen", "static_mask")]
-        least = min((row["vote on the whole test set"] for row in over), key=lambda text: float(text.split()[0]))
-        rows.append([k, sigma, *ours, *paper, least, find("measures", k, sigma, method="ARS")["seeds"]])
-    headings = [*MAIN.values(), *(f"paper: {title}" for title in MAIN.values()), "ARS' lead in the vote", "seeds"]
-    return markdown(["k", "σ", *headings], rows, left=2)
+    for k, sigma in CIFAR:
+        ours = [find("measures", k, sigma, method=METHODS[name]) for name in MAIN]
+        paper = [find("table-1", k, sigma, method=METHODS[name])["paper, main table"] for name in MAIN]
+        over = (find("leads", k, sigma, method="ARS", less=METHODS[name])[VOTE] for name in MAIN[:2])
+        shown = [text.split()[0] for text in (*(row["standard"] for row in ours), *paper)]
+        rows.append([k, sigma, *shown, min(over, key=lambda text: float(text.split()[0])), ours[-1]["seeds"]])
+    columns = "Cohen et al. | static mask | ARS | paper: Cohen et al. | paper: static mask | paper: ARS"
+    return markdown(f"k | σ | {columns} | ARS' lead in the vote | seeds", rows, left=2)
 
 
-def masks() -> str:
-    """Where masks lie and how much noise they leave."""
-    names = ["k", "σ", "method", "within the outline (%)", "least to most", "the outline's area (%)", "noise left"]
-    return markdown(names, [[row[name] for name in names] for row in table("masks")], left=3)
+def excerpt(name: str, columns: str, methods: Iterable[str], *, left: int) -> str:
+    """Some columns of a table, for some methods; of the digits alone where k is not shown."""
+    names = columns.split(" | ")
+    rows = [row for row in table(name) if row["method"] in methods and ("k" in names or row["k"] == DIGITS[0])]
+    return markdown(columns, [[row[column] for column in names] for row in rows], left=left)
 
 
 def times() -> str:
     """What the committed cells took, by setting, and all of them together."""
     rows, total = [], 0.0
-    for k, sigma in [("24", "0.75"), *EVERY]:
+    for k, sigma in (DIGITS, *CIFAR):
         files = sorted((ROOT / "results").glob(f"*/{cell_name('*', k, sigma)}*/timing.json"))
         timed = [json.loads(file.read_text(encoding="utf-8")) for file in files]
         train, certify = ([one[f"{work}_seconds"] / 60 for one in timed] for work in ("train", "certify"))
@@ -146,59 +135,30 @@ def times() -> str:
         total += 0 if k == "24" else minutes
         spans = [f"{min(part):.1f} to {max(part):.1f}" for part in (train, certify)]
         rows.append([k, sigma, "two CPU cores" if k == "24" else "one H200", str(len(timed)), *spans, f"{minutes:.0f}"])
-    headings = ["k", "σ", "machine", "cells", "training, minutes per cell", "certification, minutes per cell"]
-    shown = markdown([*headings, "all cells, minutes"], rows, left=3)
+    columns = "training, minutes per cell | certification, minutes per cell | all cells, minutes"
+    shown = markdown(f"k | σ | machine | cells | {columns}", rows, left=3)
     return f"{shown}\nTogether on the H200: {total / 60:.1f} hours.\n"
 
 
 def rivals() -> str:
     """UniCR and Súkeník et al. minus Cohen et al., seed 0 of each."""
-    given = ["standard accuracy", "average radius (/255)", "vote on the whole test set"]
     rows = []
-    for (k, sigma), method in product((("64", "0.5"), ("96", "1")), ("unicr", "sukenik")):
-        row = find("leads", k, sigma, method=METHODS[method], less="Cohen et al.")
-        own, cohens = (records(cell_name(name, k, sigma) + "0") for name in (method, "cohen"))
+    for k, sigma, name in cells([("64", "0.5"), ("96", "1")], ("unicr", "sukenik")):
+        row = find("leads", k, sigma, method=METHODS[name], less="Cohen et al.")
+        own, cohens = (records(cell_name(one, k, sigma) + "0") for one in (name, "cohen"))
         largest = [truncate(255 * max(Fraction(record["radius"]) for record in part), 2) for part in (own, cohens)]
         noise = [record["sigmas"][0] for record in own]
-        spread = [
-            f"{statistics.mean(noise):.2f} ({statistics.pstdev(noise):.2f})",
-            f"{min(noise):.3f} to {max(noise):.3f}",
-        ]
-        rows.append([k, sigma, METHODS[method], *(row[name] for name in given), *largest, *spread])
-    more = ["largest radius (/255)", "Cohen et al.'s largest", "noise at the test images", "least to most"]
-    return markdown(["k", "σ", "method", *given, *more], rows, left=3)
+        spread = f"{statistics.mean(noise):.2f} ({statistics.pstdev(noise):.2f})"
+        rows.append([k, sigma, METHODS[name], row["standard accuracy"], row[VOTE], row["average radius (/255)"]])
+        rows[-1] += [*largest, spread, f"{min(noise):.3f} to {max(noise):.3f}"]
+    columns = f"standard | {VOTE} | average radius (/255) | largest radius (/255) | Cohen et al.'s largest"
+    return markdown(f"k | σ | method | {columns} | noise at the test images | least to most", rows, left=3)
 
 
-def readme_digits() -> str:
-    """The embedded benchmark, for readers who have just met it."""
-    names = ["standard", "≥ 2/255", "≥ 4/255", "≥ 8/255", "average radius (/255)"]
-    found = {title: find("measures", "24", "0.75", method=title) for title in MAIN.values()}
-    rows = [[title, *(row[name] for name in names)] for title, row in found.items()]
-    return markdown(["method", "standard accuracy", *(f"certified {name}" for name in names[1:4]), names[4]], rows)
-
-
-def readme_cifar() -> str:
-    """Standard accuracy on CIFAR-10 on backgrounds: ours, the vote, the paper's."""
-    rows = []
-    for k, sigma in (("64", "0.5"), ("96", "0.25"), ("96", "0.5"), ("96", "1")):
-        for what, name, vote in (("ours", "measures", "vote on the whole test set"), ("paper", "table-1", "")):
-            column = "standard" if vote else "paper, main table"
-            cells = [find(name, k, sigma, method=title) for title in MAIN.values()]
-            shown = [row[column].split()[0] + (f" / {row[vote].split()[0]}" if vote else "") for row in cells]
-            rows.append([f"{k}×{k}", sigma, what, *shown, cells[-1]["seeds"] if vote else "–"])
-    return markdown(["image", "σ", "", *MAIN.values(), "seeds"], rows, left=3)
-
-
-def measured(name: str, columns: dict[str, tuple[str, str]]) -> str:
-    """Rows of a measurement; a column is its heading with the key of the number and its format."""
-    rows = [[format(row[key], spec) for key, spec in columns.values()] for row in figures(name)["rows"]]
-    return markdown(columns, rows)
-
-
-def ceilings() -> str:
-    """What the card can do at most, as measured in the same run."""
-    flops, moved = (figures("h200-certify")["ceilings"][name] / 1e12 for name in ("flops", "bytes"))
-    return f"Measured peak: {flops:.0f} TFLOP/s for 8192×8192 bf16 matrices, {moved:.1f} TB/s for copies.\n"
+def measured(name: str, headings: str, *columns: str) -> str:
+    """Rows of a measurement; a column is the key of a number and its format."""
+    keys = [column.split(":") for column in columns]
+    return markdown(headings, [[format(row[key], spec) for key, spec in keys] for row in figures(name)["rows"]])
 
 
 def modes() -> str:
@@ -206,32 +166,13 @@ def modes() -> str:
     usual, shown = 200 * figures("h200-certify")["rows"][1]["reference_s"], figures("h200-modes")["results"]
     rows = []
     for name in ("fixed", "radius, within 1%", "radius, within 5%", "curve, 8 radii to 3/255", "curve, 1/255"):
-        row, curve = shown[name], name.startswith("curve")
-        speed = [f"{row['seconds']:.1f}", f"{usual / row['seconds']:.0f}", f"{row['draws']:,}"]
+        row, seconds, draws = shown[name], shown[name]["seconds"], shown[name]["draws"]
         standard = "–" if name == "curve, 1/255" else f"{100 * row['standard_accuracy']:.1f}"
-        radius = "–" if curve else truncate(row["average_radius_255"], 2)
-        fewer = f"{shown['fixed']['draws'] / row['draws']:.1f}"
-        rows.append([name, *speed, fewer, standard, f"{100 * row['certified_at_1_255']:.1f}", radius])
-    headings = [
-        "mode",
-        "seconds",
-        "speed-up",
-        "draws",
-        "fewer by",
-        "standard, %",
-        "at 1/255, %",
-        "average radius (/255)",
-    ]
-    return markdown(headings, rows)
-
-
-def compose() -> str:
-    """Composing a batch of CIFAR-10 on backgrounds on the GPU."""
-    row, step = figures("h200-compose")["results"], 256 / figures("h200-train")["rows"][1]["images_a_second"]
-    shares = [f"{1000 * row['seconds_a_batch']:.2f}", f"{100 * row['share_of_a_step']:.2f}%"]
-    headings = ["", "composing, ms per batch", "of a step of a plain eager loop", "of a step of `ars train`"]
-    name = f"k = {row['k']}, batch {row['batch']}"
-    return markdown(headings, [[name, *shares, f"{100 * row['seconds_a_batch'] / step:.1f}%"]])
+        radius = "–" if name.startswith("curve") else truncate(row["average_radius_255"], 2)
+        rows.append([name, f"{seconds:.1f}", f"{usual / seconds:.0f}", f"{draws:,}", standard])
+        rows[-1] += [f"{100 * row['certified_at_1_255']:.1f}", radius]
+    columns = "draws | standard, % | at 1/255, % | average radius (/255)"
+    return markdown(f"mode | seconds | speed-up | {columns}", rows)
 
 
 def sweeps() -> str:
@@ -245,7 +186,7 @@ def sweeps() -> str:
         minutes = make_plan(sweep, ROOT / "no-runs").seconds / 60
         packed = len(list((ROOT / "results" / path.stem).glob("*/timing.json")))
         rows.append([f"`{path.name}`", str(len(sweep.cells)), str(packed), f"{minutes:.0f}"])
-    return markdown(["file", "cells", "of these in `results/`", "estimated minutes"], rows)
+    return markdown("file | cells | of these in `results/` | estimated minutes", rows)
 
 
 def tables() -> str:
@@ -253,33 +194,36 @@ def tables() -> str:
     paths = sorted((ROOT / "results/tables").glob("*.md"))
     titles = [path.read_text(encoding="utf-8").split("\n", 1)[0].lstrip("# ") for path in paths]
     rows = [[f"[`{p.stem}`](../results/tables/{p.name})", title] for p, title in zip(paths, titles, strict=True)]
-    return markdown(["table", "what it shows"], rows, left=2)
+    return markdown("table | what it shows", rows, left=2)
 
 
+SPEED = " | usual protocol, s per image | this library, s per image | ratio"
+BOUNDS = "of bf16 peak | of copy bandwidth | first call, s | peak memory, GB"
+TRAINING = "k | usual loop, images/s | this library, images/s | ratio | s per epoch | start-up, s"
+SECONDS = ("case:", "reference_s:.2f", "engine_s:.3f", "ratio:.1f")
+SHARES = ("of_peak:.2f", "of_bandwidth:.2f", "first_call_s:.1f", "peak_gb:.1f")
+IMAGES = ("k:", "reference_images_a_second:,", "images_a_second:,", "ratio:.1f")
+DEMO = "method | standard | ≥ 2/255 | ≥ 4/255 | ≥ 8/255 | average radius (/255)"
+MASKS = "k | σ | method | within the outline (%) | least to most | the outline's area (%) | noise left"
+RADII = ("≥ 1/255", "≥ 2/255", "≥ 4/255")
 BLOCKS: dict[str, Callable[[], str]] = {
-    "readme-digits": readme_digits,
-    "readme-cifar": readme_cifar,
-    "readme-speed": partial(measured, "h200-certify", SPEED),
+    "readme-digits": partial(excerpt, "measures", DEMO, [METHODS[name] for name in MAIN], left=1),
+    "readme-speed": partial(measured, "h200-certify", SPEED, *SECONDS),
     "summary": summary,
-    "digits": partial(measures, [("24", "0.75")], ("2", "4", "8")),
-    "digits-leads": partial(leads, [("24", "0.75")]),
-    "k64": partial(measures, [("64", "0.5")], ("1", "2", "4"), paper=("paper, main table", "paper, appendix")),
-    "k64-leads": partial(leads, [("64", "0.5")]),
-    "k96": partial(measures, [("96", "1")], ("1", "2", "4"), paper=("paper, main table",)),
-    "k96-leads": partial(leads, [("96", "1")]),
-    "cross": partial(measures, CROSS, ("1", "2", "4"), paper=("paper, main table",)),
-    "cross-leads": partial(leads, CROSS),
+    "leads": leads,
+    "digits": partial(measures, [DIGITS], "≥ 2/255", "≥ 4/255", "≥ 8/255"),
+    "k64": partial(measures, CIFAR[2:3], "paper, main table", "paper, appendix", *RADII),
+    "k96": partial(measures, CIFAR[5:], "paper, main table", *RADII),
+    "cross": partial(measures, [*CIFAR[:2], *CIFAR[3:5]], "paper, main table", *RADII),
     "rivals": rivals,
-    "masks": masks,
+    "masks": partial(excerpt, "masks", MASKS, METHODS.values(), left=3),
     "times": times,
     "sweeps": sweeps,
     "tables": tables,
-    "certify-speed": partial(measured, "h200-certify", SPEED | BOUNDS),
-    "ceilings": ceilings,
-    "train-speed": partial(measured, "h200-train", TRAINING),
+    "certify-speed": partial(measured, "h200-certify", f"{SPEED} | {BOUNDS}", *SECONDS, *SHARES),
+    "train-speed": partial(measured, "h200-train", TRAINING, *IMAGES, "seconds_an_epoch:.1f", "start_up_seconds:.0f"),
     "modes": modes,
-    "kernels": partial(measured, "h200-kernels", {"network": ("name", ""), "µs per draw": ("us_a_draw", ".2f")}),
-    "compose": compose,
+    "kernels": partial(measured, "h200-kernels", "network | µs per draw", "name:", "us_a_draw:.2f"),
 }
 
 
