@@ -1,4 +1,4 @@
-"""The page for a method of one's own can be walked as it is printed, and what it says of its noise is so."""
+"""The page on your own method runs as printed, and its noise is what its step states."""
 
 import importlib
 import re
@@ -26,7 +26,6 @@ def page(tmp_path, monkeypatch):
     """A folder with the files of the page, from which they are imported; the commands."""
     *files, commands = (block for _, block in BLOCKS)
     for name, code in zip(MODULES, files, strict=True):
-        assert f"`{name}.py`" in PAGE
         (tmp_path / f"{name}.py").write_text(code)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
@@ -50,7 +49,6 @@ def test_the_road_from_a_method_to_a_table(page, capsys):
     capsys.readouterr()
     [heading, *_] = tables = re.split(r"^#+ ", Path("report/table.md").read_text(), flags=re.MULTILINE)[1:]
     assert "σ = 0.75" in heading
-    assert "All three stand under σ = 0.75" in PAGE
     for table in tables:  # one for each bound
         rows = re.findall(r"^\| ([^|]+) \| [\d.]+ \|", table, flags=re.MULTILINE)
         assert rows == ["Cohen et al.", "my_trained:looks", "my_trained:laplace"]
