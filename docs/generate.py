@@ -23,7 +23,7 @@ DOCUMENTS = (ROOT / "README.md", ROOT / "EXPERIMENTS.md", *sorted((ROOT / "docs"
 MARKED = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- end -->)", flags=re.DOTALL)
 MAIN = ("cohen", "static_mask", "adaptive")
 METHODS = {"cohen": "Cohen et al.", "static_mask": "static mask", "adaptive": "ARS", "unicr": "UniCR"}
-METHODS["sukenik"] = "Súkeník et al."
+METHODS |= {"sukenik": "Súkeník et al."}
 DIGITS = ("24", "0.75")
 CIFAR = [("32", "0.5"), ("48", "0.5"), ("64", "0.5"), ("96", "0.25"), ("96", "0.5"), ("96", "1")]
 VOTE = "vote on the whole test set"
@@ -188,9 +188,8 @@ def sweeps() -> str:
 
 def tables() -> str:
     """Every table of results/ with its title."""
-    paths = sorted((ROOT / "results/tables").glob("*.md"))
-    titles = [path.read_text(encoding="utf-8").split("\n", 1)[0].lstrip("# ") for path in paths]
-    rows = [[f"[`{p.stem}`](../results/tables/{p.name})", title] for p, title in zip(paths, titles, strict=True)]
+    titles = {path: path.read_text("utf-8").split("\n", 1)[0] for path in (ROOT / "results/tables").glob("*.md")}
+    rows = [[f"[`{p.stem}`](../results/tables/{p.name})", titles[p].lstrip("# ")] for p in sorted(titles)]
     return markdown("table | what it shows", rows, left=2)
 
 
@@ -236,7 +235,7 @@ def stale(documents: Iterable[Path] = DOCUMENTS) -> list[Path]:
 
 def main() -> int:
     """Rewrite or check the blocks."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description="Write the numbers of the documents from the committed records.")
     parser.add_argument("--check", action="store_true", help="change nothing; exit with 1 if a block is out of date")
     check, outdated = parser.parse_args().check, stale()
     for path in outdated:
