@@ -308,8 +308,8 @@ def test_of_a_small_folder_all_test_images_are_certified_and_a_line_says_which(p
     output = capsys.readouterr()
     assert json.loads(output.out)[0]["rows"][0]["images"] == [2]
     assert output.err.splitlines()[0] == (
-        "photos: certifying 2 of 2 test images at 8x8, about a tenth of all 20, chosen by their names (to choose them, "
-        "give it train/ and test/, or test/ alone); classes: 0 cat, 1 dog"
+        "photos: certifying 2 of 2 test images, 1 of 2 classes, at 8x8; the test images are about a tenth of all 20, "
+        "chosen by their names (to choose them, give it train/ and test/, or test/ alone); classes: 0 cat, 1 dog"
     )
     assert main(["certify", *photos, *FEW]) == 0
     assert capsys.readouterr().err == ""  # nothing was left
@@ -320,7 +320,7 @@ def test_of_a_small_folder_all_test_images_are_certified_and_a_line_says_which(p
     photos[4:] = ["folder:all", "--data.size=8", "--out", "runs/all", "--every=3"]
     assert main(["certify", *photos, *FEW]) == 0
     assert capsys.readouterr().err.startswith(
-        "all: certifying 7 of 20 test images at 8x8, those below test/; classes: 0 cat, 1 dog\n"
+        "all: certifying 7 of 20 test images, 2 of 2 classes, at 8x8; the test images are those below test/; classes: 0 cat, 1 dog\n"
     )
 
 
