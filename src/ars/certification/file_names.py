@@ -15,7 +15,7 @@ def check_files(folder: Path, names: Sequence[str]) -> None:
     kept = read_files(folder)
     if len(kept) == len(names) and kept != tuple(names):
         if sorted(kept) == sorted(names):
-            raise RecordError(f"{folder} holds records {OTHER_ORDER}; certify under another --name")
+            raise RecordError(f"{folder} holds records of {OTHER_ORDER}; certify under another --name")
         old, new = next((old, new) for old, new in zip(kept, names, strict=True) if old != new)
         raise RecordError(
             f"{folder} holds records of other images: {old} was where {new} is now; certify under another --name"

@@ -21,7 +21,7 @@ from ars.certification.writing import write_new, write_whole
 SETTINGS = "settings.json"
 SHARD_SIZE = 10
 MOST_NAMED = 4
-OTHER_ORDER = "of the test images in another order, as an earlier version took the files of a folder by name"
+OTHER_ORDER = "the test images in another order, as an earlier version took the files of a folder by name"
 
 
 class IncompleteError(RecordError):
@@ -256,7 +256,7 @@ def _check_same(folder: Path, have: Manifest, wanted: Manifest) -> None:
     if have.model != wanted.model:
         raise _others(folder, "of a model with other weights or noise")
     if have.order != wanted.order:
-        raise _others(folder, OTHER_ORDER)
+        raise _others(folder, f"of {OTHER_ORDER}")
     told = difference(have.images, wanted.images)
     if not told and have.files and wanted.files and have.files != wanted.files:
         told = "files of the same names have changed"

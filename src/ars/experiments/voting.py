@@ -86,7 +86,7 @@ def _go_on(folder: Path, wanted: Tally, total: int) -> Tally:
 def _check_images(path: Path, have: Tally, wanted: Tally, total: int) -> None:
     """Refuse to go on with a vote on other images, or to give it for one on these."""
     if have.order != wanted.order:
-        raise ValueError(f"{path} is a vote {OTHER_ORDER}; move it away to vote on these")
+        raise ValueError(f"{path} is a vote on {OTHER_ORDER}; move it away to vote on these")
     told = difference(have.looks, wanted.looks)
     if have.images > total or (path.name == VOTE and have.images < total):
         told = f"there were {have.images} test images, now there are {total}"
