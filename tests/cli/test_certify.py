@@ -143,7 +143,10 @@ def test_something_is_shown_before_the_first_shard_is_done(run, monkeypatch, cap
     with monkeypatch.context() as patch:
         patch.setattr("ars.experiments.certifying.job.Job.certify_shard", none)
         assert main(["certify", str(run), *CERTIFY]) == 130
-    assert capsys.readouterr().err.startswith(f"{run}: 0 of 8 images, the first shard is under way\n")
+    assert capsys.readouterr().err.startswith(
+        "digits on photographs: certifying 8 of 300 test images, 5 of 10 classes, at 24x24\n"
+        f"{run}: 0 of 8 images, the first shard is under way\n"
+    )
     assert main(["certify", str(run), *CERTIFY]) == 0
     capsys.readouterr()
     assert main(["certify", str(run), *CERTIFY]) == 0
@@ -308,8 +311,8 @@ def test_of_a_small_folder_all_test_images_are_certified_and_a_line_says_which(p
     output = capsys.readouterr()
     assert json.loads(output.out)[0]["rows"][0]["images"] == [2]
     assert output.err.splitlines()[0] == (
-        "photos: certifying 2 of 2 test images at 8x8, about a tenth of all 20, chosen by their names (to choose them, "
-        "give it train/ and test/, or test/ alone); classes: 0 cat, 1 dog"
+        "photos: certifying 2 of 2 test images, 1 of 2 classes, at 8x8; the test images are about a tenth of all 20, "
+        "chosen by their names (to choose them, give it train/ and test/, or test/ alone); classes: 0 cat, 1 dog"
     )
     assert main(["certify", *photos, *FEW]) == 0
     assert capsys.readouterr().err == ""  # nothing was left
@@ -320,8 +323,72 @@ def test_of_a_small_folder_all_test_images_are_certified_and_a_line_says_which(p
     photos[4:] = ["folder:all", "--data.size=8", "--out", "runs/all", "--every=3"]
     assert main(["certify", *photos, *FEW]) == 0
     assert capsys.readouterr().err.startswith(
-        "all: certifying 7 of 20 test images at 8x8, those below test/; classes: 0 cat, 1 dog\n"
+        "all: certifying 7 of 20 test images, 2 of 2 classes, at 8x8; the test images are those below test/; classes: "
     )
+
+
+@pytest.fixture
+def eight(tmp_path, monkeypatch):
+    """A folder of eight classes with ten test images each, and a model for them."""
+    for label in range(8):
+        (tmp_path / "eight" / "test" / f"class{label}").mkdir(parents=True)
+        for number in range(10):
+            path = tmp_path / "eight" / "test" / f"class{label}" / f"{number}.png"
+            Image.new("RGB", (8, 8), (30 * label, 20 * number, 9 * number)).save(path)
+    (tmp_path / "eight_model.py").write_text(
+        "from torch import nn\nnet = nn.Sequential(nn.Flatten(), nn.Linear(3 * 8 * 8, 8))\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    own = ["--model", "eight_model:net", "--sigma=0.5", "--data", "folder:eight", "--data.size=8"]
+    yield ["certify", *own, "--out", "runs/eight", *FEW]
+    sys.modules.pop("eight_model")
+
+
+def test_the_first_images_of_a_folder_are_of_all_classes_and_more_may_follow(eight, tmp_path, capsys):
+    records = tmp_path / "runs" / "eight" / "certify" / "test"
+    assert main([*eight, "--examples=16", "--shard-size=8"]) == 0
+    output = capsys.readouterr()
+    assert output.err.startswith("eight: certifying 16 of 80 test images, 8 of 8 classes, at 8x8; the test images are ")
+    assert "16 of 80 test images, 8 of 8 classes" in " ".join(output.out.split())
+    judged = {"images": 16, "of_images": 80, "classes": 8, "of_classes": 8}
+    assert json.loads((records / "settings.json").read_text())["judged"] == judged
+    assert sorted(record.truth for record in merge(records).records) == sorted([*range(8)] * 2)
+    before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in records.glob("shard-*")}
+    assert main([*eight, "--examples=24"]) == 0  # the same shards, and one more
+    assert {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in before} == before
+    assert sorted(record.truth for record in merge(records).records) == sorted([*range(8)] * 3)
+    assert json.loads((records / "settings.json").read_text())["judged"] == {**judged, "images": 24}
+    assert main(["report", "runs/eight", "--out", "report"]) == 0
+    assert (tmp_path / "report" / "table.md").read_text().count("; 24 of 80 test images, 8 of 8 classes\n") == 2
+    assert "; 24 of 80 test images, 8 of 8 classes.</p>" in (tmp_path / "report" / "index.html").read_text()
+    files = json.loads((records / "files.json").read_text())[:24]
+    assert {Path(name).name for name in files} - {"0.png", "1.png", "2.png"}  # nor the first of a class by name
+    capsys.readouterr()
+    assert main([*eight, "--every=8", "--name=every", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["rows"][0]["judged"][0]["classes"] >= 5
+
+
+def test_records_of_a_folder_by_name_are_not_gone_on_with(eight, tmp_path, monkeypatch, capsys):
+    with monkeypatch.context() as earlier:
+        earlier.setattr("ars.data.folder.classes_in_turn", lambda names, labels: list(range(len(names))))
+        earlier.setattr("ars.data.folder.IN_TURN", "")
+        assert main([*eight, "--examples=16"]) == 0
+        assert "certifying 16 of 80 test images, 2 of 8 classes" in capsys.readouterr().err
+    records = tmp_path / "runs" / "eight" / "certify" / "test"
+    manifest = json.loads((records / "settings.json").read_text())
+    assert "order" not in manifest
+    told = "holds records of the test images in another order, as an earlier version took the files of a folder by name"
+    for examples in ("--examples=16", "--examples=24"):
+        assert main([*eight, examples]) == 2
+        assert f"{told}; certify under another --name" in capsys.readouterr().err
+    (records / "files.json").unlink()  # versions before those kept less
+    (records / "settings.json").write_text(json.dumps({**manifest, "images": [], "files": ""}))
+    before = {path: path.read_bytes() for path in records.iterdir()}
+    for examples in ("--examples=16", "--examples=24"):
+        assert main([*eight, examples]) == 2
+        assert f"{told}; certify under another --name" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in records.iterdir()} == before
+    assert main([*eight, "--examples=16", "--name=anew"]) == 0
 
 
 def test_a_report_names_the_file_of_each_image_and_renamed_ones_are_noticed(photos, tmp_path, capsys):

@@ -173,7 +173,9 @@ def test_test_images_alone_are_enough_until_training_asks_for_more(tmp_path, wri
     for root in (tmp_path / "pets", inside, wrapped):
         benchmark = folder(root=str(root), size=24, workers=0)
         assert (benchmark.train_size(), benchmark.size("validation"), benchmark.size("test")) == (0, 0, 6)
-        assert benchmark.examples("test", range(6))[1].tolist() == [0, 0, 0, 1, 1, 1]
+        labels = benchmark.examples("test", range(6))[1].tolist()
+        assert [sorted(labels[at : at + 2]) for at in (0, 2, 4)] == [[0, 1]] * 3  # the classes in turn
+        assert benchmark.labels("test", [4, 1, 3]).tolist() == [labels[index] for index in (4, 1, 3)]
         assert benchmark.check() == 6
         for ask in (
             benchmark.moments,
@@ -193,7 +195,8 @@ def test_any_images_can_be_pasted_on_backgrounds(root, tmp_path, write_backgroun
     assert isinstance(benchmark, PastedImages)
     assert benchmark.title == "pets, 16x16 on backgrounds of scenes, k = 48"
     assert benchmark.shape == (3, 48, 48)
-    images, _ = benchmark.examples("test", range(benchmark.size("test")))
+    images, labels = benchmark.examples("test", range(benchmark.size("test")))
+    assert torch.equal(benchmark.labels("test", range(1, len(labels))), labels[1:])
     patch = benchmark._material["test"].images[0]
     views = (images[0] * 255).round().to(torch.uint8).unfold(1, 16, 1).unfold(2, 16, 1)
     assert (views == patch[:, None, None]).flatten(3).all(3).all(0).sum() == 1

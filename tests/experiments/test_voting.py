@@ -13,6 +13,7 @@ from torch import nn
 from ars.certification.procedure import certify
 from ars.certification.sampling import local_votes
 from ars.certification.shards import merge
+from ars.data.benchmark import Chosen
 from ars.data.digits import DigitsOnPhotographs
 from ars.experiments import voting
 from ars.experiments.alone import TakenError, alone_in
@@ -171,6 +172,26 @@ def test_a_vote_on_other_images_is_neither_gone_on_with_nor_given_for_theirs(run
         (run / "vote.json").write_text(content)
         with pytest.raises(ValueError, match=f"there were {SEEN} test images, now there are {SEEN + 1}"):
             vote(run)
+
+
+def test_a_vote_on_the_images_in_another_order_is_not_gone_on_with(run, monkeypatch):
+    stops = iter([False, True])
+    with pytest.raises(KeyboardInterrupt):
+        vote(run, stop=lambda: next(stops))
+    begun = (run / "vote-begun.json").read_text()
+    assert "order" not in json.loads(begun)
+    with monkeypatch.context() as later:
+        later.setattr(DigitsOnPhotographs, "chosen", Chosen("", (), "", "classes in turn"))
+        with pytest.raises(
+            ValueError, match=r"vote-begun\.json is a vote on the test images in another order, .* move it"
+        ):
+            vote(run)
+        assert (run / "vote-begun.json").read_text() == begun
+        (run / "vote-begun.json").unlink()
+        vote(run)
+    assert json.loads((run / "vote.json").read_text())["order"] == "classes in turn"
+    with pytest.raises(ValueError, match=r"vote\.json is a vote on the test images in another order, .* move it"):
+        vote(run)
 
 
 def test_two_votes_do_not_share_a_folder(run):

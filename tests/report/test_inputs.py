@@ -25,6 +25,8 @@ SEEN = (300, 0.5, 0.25)
         (Inputs({}, SEEN), Inputs({}, (300, 0.5, 0.26)), False),
         (Inputs({}, SEEN), Inputs({}, (301, 0.5, 0.25)), False),
         (Inputs({}, SEEN), Inputs({}), True),  # of an earlier version nothing is known
+        (Inputs({}, SEEN, "classes in turn"), Inputs({}, SEEN, "classes in turn"), True),
+        (Inputs({}, SEEN, "classes in turn"), Inputs({}, SEEN), False),  # by name
     ],
 )
 def test_inputs_are_the_same_where_nothing_tells_them_apart(one, other, same):

@@ -133,7 +133,7 @@ def test_alpha_is_said_once_where_all_rows_have_it(table):
     for block in table.blocks:
         assert block.caption.endswith((" bound, α = 0.05, N = 100", " bounds, α = 0.05, N = 100"))
         assert not {"α", "N"} & set(headers(block))
-        assert f"{block.section.heading}, {block.caption}\n" in to_markdown(table)
+        assert f"{block.section.heading}, {block.caption}; {block.judged}\n" in to_markdown(table)
         assert f"{block.section.heading}, {block.caption}; r in" in printed(table)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ars.certification.records import RecordError
 from ars.certification.run_folder import FILES
+from ars.certification.shards import OTHER_ORDER
 from ars.certification.writing import write_new
 
 
@@ -13,6 +14,8 @@ def check_files(folder: Path, names: Sequence[str]) -> None:
     """Refuse other names than those of the images that records were begun with; their number is in the manifest."""
     kept = read_files(folder)
     if len(kept) == len(names) and kept != tuple(names):
+        if sorted(kept) == sorted(names):
+            raise RecordError(f"{folder} holds records of {OTHER_ORDER}; certify under another --name")
         old, new = next((old, new) for old, new in zip(kept, names, strict=True) if old != new)
         raise RecordError(
             f"{folder} holds records of other images: {old} was where {new} is now; certify under another --name"

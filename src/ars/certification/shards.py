@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
+from ars.certification.judged import Judged
 from ars.certification.records import Record, RecordError, read_records
 from ars.certification.run_folder import MAIN, PACKED
 from ars.certification.seen_images import Look, difference
@@ -20,6 +21,7 @@ from ars.certification.writing import write_new, write_whole
 SETTINGS = "settings.json"
 SHARD_SIZE = 10
 MOST_NAMED = 4
+OTHER_ORDER = "the test images in another order, as an earlier version took the files of a folder by name"
 
 
 class IncompleteError(RecordError):
@@ -74,6 +76,8 @@ class Manifest:
 
     images are how the test images look, files a digest of those of a folder of one's own, weights a digest of the file
     that the model's were read from. They are empty where an earlier version began; weights too where a model was given.
+    order names the order of the test images, empty where it is that of the data set, or of the names of a folder's
+    files. judged says how much of the test set all of the records are of. Either is written where it is not empty.
     """
 
     layout: Layout
@@ -82,17 +86,21 @@ class Manifest:
     images: Look = ()
     files: str = ""
     weights: str = ""
+    order: str = ""
+    judged: Judged | None = None
 
     def to_json(self) -> str:
         """The content of settings.json; equal manifests give equal files."""
-        return json.dumps(asdict(self), indent=2) + "\n"
+        content = {name: value for name, value in asdict(self).items() if value or name not in ("order", "judged")}
+        return json.dumps(content, indent=2) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Read it back; a field that is missing or unknown is an error."""
         raw = json.loads(text)
         images = tuple(float(number) for number in raw.pop("images", ()))
-        manifest = cls(layout=Layout(**raw.pop("layout")), images=images, **raw)
+        judged = Judged(**raw.pop("judged")) if "judged" in raw else None
+        manifest = cls(layout=Layout(**raw.pop("layout")), images=images, judged=judged, **raw)
         if not isinstance(manifest.settings, dict):
             raise TypeError(f"settings must be a mapping, got {type(manifest.settings).__name__}")
         return manifest
@@ -247,6 +255,8 @@ def _check_same(folder: Path, have: Manifest, wanted: Manifest) -> None:
             raise _others(folder, f"with {name}={old.get(name)}, asked for is {new.get(name)}")
     if have.model != wanted.model:
         raise _others(folder, "of a model with other weights or noise")
+    if have.order != wanted.order:
+        raise _others(folder, f"of {OTHER_ORDER}")
     told = difference(have.images, wanted.images)
     if not told and have.files and wanted.files and have.files != wanted.files:
         told = "files of the same names have changed"

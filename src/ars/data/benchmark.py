@@ -19,11 +19,15 @@ NAMED = 8  # classes that are named in full
 
 @dataclass(frozen=True)
 class Chosen:
-    """The test images of a folder of one's own: how they were chosen, in words, the file of each, a digest of all."""
+    """The test images of a folder of one's own: how they were chosen, in words, the file of each, a digest of all.
+
+    order names the order that they are in.
+    """
 
     how: str
     files: tuple[str, ...]
     digest: str
+    order: str
 
 
 class Benchmark(ABC):
@@ -66,6 +70,10 @@ class Benchmark(ABC):
     @abstractmethod
     def examples(self, split: Split, indices: Sequence[int]) -> Labelled:
         """The fixed inputs with these indices."""
+
+    def labels(self, split: Split, indices: Sequence[int]) -> Int[Tensor, " b"]:
+        """The classes of these inputs; a benchmark whose inputs take long to make tells them without making any."""
+        return self.examples(split, indices)[1]
 
     def boxes(self, split: Split, indices: Sequence[int]) -> Int[Tensor, "b 4"] | None:
         """Top, left, height and width of what is to be recognised in these inputs, where the benchmark knows."""

@@ -115,6 +115,11 @@ class DecodedImages(Benchmark):
         images = torch.cat(list(pool.decode(queue))) if len(indices) else torch.empty(0, *self.shape, dtype=torch.uint8)
         return to_unit(images.to(self.device)), self._labels[split][list(indices)]
 
+    def labels(self, split: Split, indices: Sequence[int]) -> Int[Tensor, " b"]:
+        """The classes of these inputs; nothing is decoded."""
+        self.check_indices(split, indices)
+        return self._labels[split][list(indices)]
+
     def check(self) -> int:
         """Decode every image once; the first that cannot be shown is named in an error. How many there are."""
         counts = {part: len(self._labels[part]) for part in PARTS}

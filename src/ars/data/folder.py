@@ -2,6 +2,7 @@
 
 With train/ and test/ (or val/) on top, a tenth of train/ is held out for validation; with test/ (or val/) alone, all
 images are for testing; without, a tenth of them is for validation and a tenth for testing, chosen by their names.
+Test images come in an order that takes the classes in turn, so that the first few are of all of them.
 Validation and testing show the centre of an image after its short side is brought to the size; an image of that size is
 left as it is, bit for bit.
 """
@@ -18,7 +19,7 @@ from ars.data.class_folders import Listing, class_of, class_pictures
 from ars.data.decoded import DecodedImages, cores
 from ars.data.errors import DataError
 from ars.data.files import Files
-from ars.data.holding_out import part_of
+from ars.data.holding_out import classes_in_turn, part_of
 from ars.data.loading import DecodingPool, Request
 from ars.data.locations import cache_to_write, cached, locate
 from ars.data.packs import SUFFIX, Pack, read_pack, write_pack
@@ -30,6 +31,7 @@ VALIDATION, TEST = 0.1, 0.1
 TEST_TOPS = ("test", "val")
 TOPS = ("train", "val", "valid", "validation", "test")
 PACKED_AT_ONCE = 64
+IN_TURN = "classes in turn"  # the order of the test images; earlier versions had them by name
 
 
 def folder(
@@ -122,8 +124,11 @@ def list_classes(
     if not (tested or split):
         advice = "to choose them, give it train/ and test/, or test/ alone"
         how = f"about a tenth of all {count}, chosen by their names ({advice})"
+    names, labels = listings["test"]
+    order = classes_in_turn(names, labels)
+    listings["test"] = [names[index] for index in order], [labels[index] for index in order]
     tests = tuple(listings["test"][0])
-    return listings, classes, Chosen(how, tests, files.content_digest(tests))
+    return listings, classes, Chosen(how, tests, files.content_digest(tests), IN_TURN)
 
 
 def _check_classes(files: Files, top: str, classes: Sequence[str]) -> None:

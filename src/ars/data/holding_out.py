@@ -1,6 +1,8 @@
-"""Which images are held out, decided by hashes: of a name alone, or of the numbers below a count."""
+"""Which images are held out, and which come first, decided by hashes: of names, or of the numbers below a count."""
 
 import hashlib
+from collections import defaultdict
+from collections.abc import Sequence
 
 from ars.data.benchmark import Part
 
@@ -29,3 +31,20 @@ def held_out(count: int, share: float) -> tuple[list[int], list[int]]:
     """
     out = set(sorted(range(count), key=lambda index: share_of(str(index), "held out"))[: max(1, round(share * count))])
     return [index for index in range(count) if index not in out], sorted(out)
+
+
+def classes_in_turn(names: Sequence[str], labels: Sequence[int]) -> list[int]:
+    """An order of the names: round by round one of each class, as long as it has any.
+
+    Hashes decide which one, and the order of the classes within a round: a step of as many names as there are classes
+    would meet the same class in every round else.
+
+    >>> labels = [0, 0, 0, 0, 1, 1, 1, 2]
+    >>> [labels[index] for index in classes_in_turn("abcdefgh", labels)]
+    [2, 0, 1, 0, 1, 1, 0, 0]
+    """
+    of_class: dict[int, list[int]] = defaultdict(list)
+    for index in sorted(range(len(names)), key=lambda index: (share_of(names[index], "in its class"), names[index])):
+        of_class[labels[index]].append(index)
+    turns = [(turn, index) for indices in of_class.values() for turn, index in enumerate(indices)]
+    return [index for _, index in sorted(turns, key=lambda it: (it[0], share_of(names[it[1]], "in its round"), it[1]))]

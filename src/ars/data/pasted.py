@@ -118,6 +118,11 @@ class PastedImages(Benchmark):
         images, labels = self._compose(split, self._choices(split, indices))
         return to_unit(images), labels
 
+    def labels(self, split: Split, indices: Sequence[int]) -> Int[Tensor, " b"]:
+        """The classes of these inputs; nothing is composed."""
+        self.check_indices(split, indices)
+        return self._material[split].labels[list(indices)]
+
     def boxes(self, split: Split, indices: Sequence[int]) -> Int[Tensor, "b 4"] | None:
         """Where the images are pasted; None where there are no backgrounds."""
         material = self._material[split]

@@ -17,6 +17,7 @@ from ars.certification.limits import BLOCK, MOST_DRAWS, MOST_SEED
 from ars.certification.run_folder import BEGUN_VOTE, VOTE
 from ars.certification.sampling import Precision, local_votes
 from ars.certification.seen_images import difference
+from ars.certification.shards import OTHER_ORDER
 from ars.certification.writing import write_whole
 from ars.data.benchmark import Benchmark
 from ars.experiments.alone import alone_in
@@ -53,7 +54,8 @@ def vote_run(
     _, benchmark, model = load_run(folder, device, classifier=classifier, moved=moved)
     total = benchmark.size("test")
     some, chosen = look_at(benchmark), choose_precision(precision, device)
-    wanted = Tally(0, draws, 0, seed, 0.0, chosen, fingerprint(model), how_they_look(benchmark, some))
+    order = benchmark.chosen.order if benchmark.chosen else ""
+    wanted = Tally(0, draws, 0, seed, 0.0, chosen, fingerprint(model), how_they_look(benchmark, some), order)
     tally = _go_on(folder, wanted, total)
     report(tally, total)
     if tally.images == total and not (folder / BEGUN_VOTE).exists():  # so that nothing is written
@@ -83,6 +85,8 @@ def _go_on(folder: Path, wanted: Tally, total: int) -> Tally:
 
 def _check_images(path: Path, have: Tally, wanted: Tally, total: int) -> None:
     """Refuse to go on with a vote on other images, or to give it for one on these."""
+    if have.order != wanted.order:
+        raise ValueError(f"{path} is a vote on {OTHER_ORDER}; move it away to vote on these")
     told = difference(have.looks, wanted.looks)
     if have.images > total or (path.name == VOTE and have.images < total):
         told = f"there were {have.images} test images, now there are {total}"

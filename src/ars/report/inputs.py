@@ -21,12 +21,15 @@ class Inputs:
 
     data: Mapping[str, Any]
     images: Look = ()
+    order: str = ""
 
     def same(self, other: "Inputs") -> bool:
         """Whether nothing tells the inputs apart; a key that only one recipe has came with a later version."""
         seen = bool(self.images and other.images)
         mine, theirs = ({"seed": 0, **it.data} for it in (self, other))
         keys = (mine.keys() & theirs.keys()) - NOT_OF_TEST - (SEEN if seen else set())
+        if self.order != other.order:
+            return False
         return all(mine[key] == theirs[key] for key in keys) and difference(self.images, other.images) is None
 
 

@@ -92,7 +92,7 @@ def settings_rows(section: Section) -> list[tuple[str, list[str]]]:
     groups = section.groups
     return [
         ("training seeds", [_join(run.seed for run in group.runs) for group in groups]),
-        ("images", [_join(dict.fromkeys(len(run.records) for run in group.runs)) for group in groups]),
+        ("images", [" or ".join(dict.fromkeys(str(run.judged) for run in group.runs)) for group in groups]),
         ("subset", [group.settings.subset for group in groups]),
         ("seed of the test inputs", [f"{group.runs[0].inputs.data.get('seed', 0)}" for group in groups]),
         ("draws an image, N", [str(group.settings.schedule) for group in groups]),

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from ars.certification.schedule import radius_name
@@ -105,7 +106,8 @@ def to_rich(table: Table, *, longest: int | None = None) -> "RenderableType":
     parts: list[RichTable] = []
     for block in table.blocks:
         unit = unit_name(block.norm)
-        title = escape(f"{block.section.heading}, {block.caption}" + (f"; r in 1{unit}" if unit else ""))
+        units = f"; r in 1{unit}" if unit else ""
+        title = escape(f"{block.section.heading}, {block.caption}{units}; {block.judged}")
         look = "bold" if block.headline else "dim"
         part = RichTable(title=title, title_style=look, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
         below = " ".join(text for text in (leads(block), block.other_images) if text)
@@ -142,7 +144,7 @@ def _markdown_block(block: Block) -> str:
     names = headers(block)
     lines = [names, ["---", *["---:"] * (len(names) - 1)], *block_cells(block)]
     rows = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    parts = (f"{level} {block.section.heading}, {block.caption}", rows, leads(block), note(block))
+    parts = (f"{level} {block.section.heading}, {block.caption}; {block.judged}", rows, leads(block), note(block))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -170,6 +172,7 @@ def _json_row(row: Row, radii: Sequence[float]) -> dict[str, Any]:
         "method": row.group.method,
         "seeds": [run.seed for run in row.group.runs],
         "images": [len(run.records) for run in row.group.runs],
+        "judged": [asdict(run.judged) for run in row.group.runs],
         "missing": [run.missing for run in row.group.runs],
         "mode": row.group.settings.schedule.mode,
         "n_estimate": row.group.settings.schedule.n_max,

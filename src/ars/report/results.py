@@ -13,6 +13,7 @@ import yaml
 from ars.certification.bounds import BOUNDS, Bound
 from ars.certification.certificate import Certificate
 from ars.certification.file_names import read_files
+from ars.certification.judged import Judged
 from ars.certification.records import Record, RecordError
 from ars.certification.run_folder import BENCHMARK, ENVIRONMENT, FILES, MAIN, RECIPE, STAGES, records_folder
 from ars.certification.schedule import Schedule
@@ -89,6 +90,13 @@ class Run:
         return self.settings.subset == other.settings.subset and mine == theirs and self.inputs.same(other.inputs)
 
     @property
+    def judged(self) -> Judged:
+        """How much of the test set the records are of."""
+        truths = (record.truth for record in self.records)
+        total = int(self.inputs.images[0]) if self.inputs.images else None
+        return Judged.of(truths, of_images=total, of_classes=len(self.class_names))
+
+    @property
     def bounds(self) -> tuple[Bound, ...]:
         """The run's chosen bound, then every other one under which all of its records carry a radius."""
         chosen = self.settings.bound
@@ -155,7 +163,7 @@ def _load_run(path: Path, run_name: str, folder: Path, *, partial: bool) -> Run:
         stages=folder / STAGES if (folder / STAGES).exists() else None,
         environment=_load_environment(path / ENVIRONMENT),
         recipe=recipe,
-        inputs=Inputs(recipe["data"], merged.manifest.images),
+        inputs=Inputs(recipe["data"], merged.manifest.images, merged.manifest.order),
         model=merged.manifest.model,
     )
     _check_records(run)

@@ -81,6 +81,11 @@ class Block:
         return f"under {BOUND_NAMES[self.bound]}, {alpha}{only}"
 
     @property
+    def judged(self) -> str:
+        """How much of the test set was judged, for a caption; every answer where runs differ in it."""
+        return " or ".join(dict.fromkeys(str(run.judged) for row in self.rows for run in row.group.runs))
+
+    @property
     def images(self) -> str | None:
         """How many images all rows have answers for; None where they differ in it."""
         found = {row.images_text for row in self.rows}

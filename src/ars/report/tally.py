@@ -16,7 +16,7 @@ class Tally:
     """How many of the first images the vote of so many draws answers correctly; nothing is certified.
 
     model is the digest of the weights that voted, as records have it. looks is how the test images look, as manifests
-    have it; an earlier version did not write it.
+    have it; an earlier version did not write it. order names the order that they are in, as there.
     """
 
     images: int
@@ -27,6 +27,7 @@ class Tally:
     precision: str
     model: str
     looks: Look = ()
+    order: str = ""
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> Self:
@@ -40,6 +41,7 @@ class Tally:
             precision=str(content["precision"]),
             model=str(content["model"]),
             looks=tuple(float(number) for number in content.get("looks", ())),
+            order=str(content.get("order", "")),
         )
 
     @property
@@ -55,7 +57,7 @@ class Tally:
     def to_json(self) -> str:
         """The content of vote.json."""
         shown = {"accuracy": self.accuracy, "standard_error": self.standard_error} if self.images else {}
-        own = {name: value for name, value in asdict(self).items() if value != ()}
+        own = {name: value for name, value in asdict(self).items() if value or name not in ("looks", "order")}
         return json.dumps({**own, "seconds": round(self.seconds, 1), **shown}, indent=1) + "\n"
 
     def same_vote(self, other: "Tally") -> bool:

@@ -21,6 +21,7 @@ def make_manifest(
     images: Look,
     files: str,
     weights: str,
+    order: str,
     shard_size: int | None,
     begun: Manifest | None,
 ) -> Manifest:
@@ -29,7 +30,7 @@ def make_manifest(
     own = {name: value for name, value in asdict(settings).items() if name not in _OF_LAYOUT}
     # through JSON, as it will be read back: tuples become lists
     layout = Layout(settings.examples, settings.every, size)
-    return Manifest(layout, json.loads(json.dumps(own)), model, images, files, weights)
+    return Manifest(layout, json.loads(json.dumps(own)), model, images, files, weights, order)
 
 
 def begun_settings(run: Path, name: str) -> CertifySettings | None:

@@ -12,6 +12,7 @@ from ars.certification.certificate import Certificate
 from ars.certification.file_names import check_files, keep_files
 from ars.certification.in_precision import check_precision
 from ars.certification.independence import check_independent
+from ars.certification.judged import Judged
 from ars.certification.procedure import certify
 from ars.certification.records import Record
 from ars.certification.run_folder import ENVIRONMENT, MODEL, digest_of
@@ -50,14 +51,13 @@ class Job:
 
     @property
     def about(self) -> str:
-        """What is certified of a folder of one's own; empty where that goes without saying."""
-        if self.benchmark.chosen is None:
-            return ""
-        title, classes = self.benchmark.title, name_classes(self.benchmark.class_names)
+        """How much of the test set is certified; of a folder of one's own, also which part and which classes."""
         _, height, width = self.benchmark.shape
-        of = f"{self.layout.examples} of {self.benchmark.size('test')} test images at {width}x{height}, "
-        of += self.benchmark.chosen.how
-        return f"{title}: certifying {of}; classes: {classes}"
+        line = f"{self.benchmark.title}: certifying {self.manifest.judged}, at {width}x{height}"
+        if self.benchmark.chosen is None:
+            return line
+        classes = name_classes(self.benchmark.class_names)
+        return f"{line}; the test images are {self.benchmark.chosen.how}; classes: {classes}"
 
     def missing(self, number: int, have: Sequence[Record]) -> list[int]:
         """The images of a shard that have no record yet."""
@@ -108,10 +108,14 @@ def _prepare(request: Request, device: torch.device) -> Job:
         images=how_they_look(benchmark, some),
         files=benchmark.chosen.digest if benchmark.chosen else "",
         weights="" if request.given else digest_of(request.folder / MODEL),
+        order=benchmark.chosen.order if benchmark.chosen else "",
         shard_size=request.shard_size,
         begun=read_manifest(records),
     )
     check_subset(benchmark, settings)
+    truths = benchmark.labels("test", wanted.layout.indices).tolist()
+    judged = Judged.of(truths, of_images=benchmark.size("test"), of_classes=len(benchmark.class_names))
+    wanted = replace(wanted, judged=judged)
     check_independent(model, some)
     check_precision(model, some, cast(Precision, settings.precision))
     files = benchmark.chosen.files if benchmark.chosen else ()

@@ -42,8 +42,7 @@ def certify_run(
     records = [record for have in shards.values() for record in have]
     at, began = Progress(total=len(records) + sum(left.values())).found(records), time.perf_counter()
     if at.done < at.total:
-        if job.about:
-            tell(job.about)
+        tell(job.about)
         report(at)
     for number in (number for number, count in left.items() if count):
         if stop():

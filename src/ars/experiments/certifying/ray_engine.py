@@ -44,8 +44,7 @@ def certify_with_ray(
     at = Progress(total=len(found) + sum(len(job.missing(number, have[number])) for number in left)).found(found)
     if not left:
         return
-    if job.about:
-        tell(job.about)
+    tell(job.about)
     report(at)
     local = {} if "RAY_ADDRESS" in os.environ else {"include_dashboard": False}
     ray.init(log_to_driver=False, logging_level=logging.ERROR, runtime_env={"env_vars": _variables()}, **local)
