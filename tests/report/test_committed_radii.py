@@ -11,8 +11,8 @@ from scipy.stats import beta, norm
 
 from ars.certification.bounds import class_probabilities
 from ars.certification.certificate import Certificate
-from ars.certification.records import Record
 from ars.methods.unicr import paper_beta
+from ars.runs.records import Record
 from ars.theory import ars_radius_linf, sukenik_radius, unicr_radius_linf
 
 RESULTS = Path(__file__).parents[2] / "results"

@@ -1,19 +1,27 @@
-"""ars report: tables, curves and a page from the records of runs."""
+"""ars report: tables, curves and a page from the records of runs, or from a folder of packed results."""
 
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ars.certification.run_folder import MAIN
 from ars.cli.options import Subparsers, add_command
+from ars.runs.paths import CERTIFY, MAIN, RECIPE
+
+if TYPE_CHECKING:
+    from ars.report import Table
 
 TEACH = """\
-Make a report from the records of one or more runs: a table, certified-accuracy curves, the images of each run one by
-one (images-RUN.csv), the pipeline figures of runs that saved their stages, and one self-contained HTML page. No model
-is run. What an earlier report left in DIR and nobody has changed is removed.
+Make a report from the records of one or more runs: a table, certified-accuracy curves, one line per image
+(images-RUN.csv), the pipeline figures of runs that saved their stages, and one self-contained HTML page with the
+paper's numbers beside yours where it has some. No model is run. Files that an earlier report left in DIR are removed,
+unless they were changed.
 
   ars report runs/cohen runs/ars --out report
   ars report runs/ars --out so-far --partial        while images are still being certified
+  ars report results/digits --out report            every cell of one sweep
+  ars report results --out again                    packed results, SWEEP/CELL: what ars results writes
 """
 WIDEST = 1000  # columns of a table that goes to a file
 FOLDED = 8  # letters of a name that stay beside each other in a narrow terminal
@@ -22,7 +30,8 @@ FOLDED = 8  # letters of a name that stay beside each other in a narrow terminal
 def add_to(commands: Subparsers) -> None:
     """Add the command."""
     parser = add_command(commands, "report", run, summary="tables, figures and a page from records", teach=TEACH)
-    parser.add_argument("folders", type=Path, nargs="+", metavar="RUN", help="run folders with records")
+    parser.add_argument("folders", type=Path, nargs="+", metavar="RUN", help="run folders with records, a sweep of "
+                        "them, or one folder of packed results")  # fmt: skip
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where the report goes")
     parser.add_argument("--name", default=MAIN, help="which records: RUN/certify/NAME (default: test)")
     parser.add_argument("--partial", action="store_true", help="report on the images that are certified so far")
@@ -31,25 +40,56 @@ def add_to(commands: Subparsers) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Write the report and print its table."""
+    packed = next((folder for folder in options.folders if _holds(folder, f"*/*/{RECIPE}")), None)
+    if packed is not None:
+        if len(options.folders) > 1 or options.name != MAIN or options.partial or options.json:
+            raise ValueError(
+                f"{packed} holds packed results, which are reported as a whole; give it alone, without --name, "
+                "--partial and --json"
+            )
+        return write_packed(packed, options.out)
     from ars.report import write_report
 
-    report = write_report(options.folders, options.out, name=options.name, partial=options.partial)
-    print_table(options.folders, name=options.name, as_json=options.json, partial=options.partial)
+    report = write_report(run_folders(options.folders), options.out, name=options.name, partial=options.partial)
+    print_table(report.table, as_json=options.json)
     if not options.json:
         print(f"wrote {len(report.files)} files; open {options.out / 'index.html'}")
     return 0
 
 
-def print_table(folders: Sequence[Path], *, name: str, as_json: bool, partial: bool = False) -> None:
-    """The table of the runs, for the terminal or for a program; no number is cut, however narrow that is."""
+def run_folders(folders: Sequence[Path]) -> list[Path]:
+    """The run folders themselves; of a sweep, all that are in it."""
+    return [path for folder in folders
+            for path in (sorted(own.parent for own in folder.glob(f"*/{RECIPE}")) if _holds(folder, f"*/{RECIPE}")
+                         else [folder])]  # fmt: skip
+
+
+def _holds(folder: Path, pattern: str) -> bool:
+    return not (folder / RECIPE).exists() and any(folder.glob(pattern))
+
+
+def write_packed(folder: Path, out: Path) -> int:
+    """Write the report of packed results and say where the page is."""
+    from ars.report.paper.results import write_results
+
+    written = write_results(folder, out)
+    print(f"{written.cells} cells: wrote {len(written.sheets)} tables and {written.figures} figures")
+    for name in written.uncertified:
+        print(
+            f"ars: {folder / name} has no records, so no table of certified images has it; pack it again, with "
+            f"its {CERTIFY}/",
+            file=sys.stderr,
+        )
+    print(f"open {out / 'index.html'}")
+    return 0
+
+
+def print_table(table: "Table", *, as_json: bool = False) -> None:
+    """The table for the terminal or for a program; no number is cut, however narrow the terminal is."""
     from rich.console import Console
 
     from ars.report import to_json, to_rich
-    from ars.report.groups import make_sections
-    from ars.report.results import load_runs
-    from ars.report.table import make_table
 
-    table = make_table(make_sections(load_runs(folders, name=name, partial=partial)))
     if as_json:
         print(to_json(table))
     else:
@@ -58,3 +98,12 @@ def print_table(folders: Sequence[Path], *, name: str, as_json: bool, partial: b
         options = console.options.update(width=WIDEST)
         console.width = max(console.width, console.measure(least, options=options).maximum)
         console.print(to_rich(table))
+
+
+def print_runs(folders: Sequence[Path], *, name: str, as_json: bool = False) -> None:
+    """The table of certified runs."""
+    from ars.report.grouping import make_sections
+    from ars.report.table import make_table
+    from ars.runs.run import load_runs
+
+    print_table(make_table(make_sections(load_runs(folders, name=name))), as_json=as_json)

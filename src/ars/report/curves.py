@@ -1,64 +1,66 @@
 """Certified accuracy against the radius, with the spread over the seeds."""
 
 import textwrap
-from collections.abc import Sequence
-from itertools import cycle
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ars.report.figures import MUTED, Picture, style
-from ars.report.groups import Group
-from ars.report.measures import Outcomes, norm_name, standard_error, unit_scale
-from ars.report.table import Block
+from ars.report.figures import MUTED, Look, Picture, looks_of, style
+from ars.report.grouping import Group
+from ars.report.measures import Outcomes, norm_name, unit_scale
+from ars.report.table import Block, Row
+from ars.runs.vote_count import standard_error
 from ars.theory import Norm
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Line = tuple[str, str | tuple[int, tuple[float, ...]]]
-
-# Colours after Okabe and Ito, told apart by colour-blind readers; the dashes serve print in grey.
-LINES: dict[str, Line] = {
-    "adaptive": ("#0072B2", "-"),
-    "cohen": ("#4b5563", (0, (5, 1.6))),
-    "static_mask": ("#D97706", (0, (7, 1.6, 1.5, 1.6))),
-    "unicr": ("#009E73", (0, (2.5, 1.5))),
-    "sukenik": ("#B5558F", (0, (1, 1.2))),
-}
-# For models that the paper does not have, in the order of their rows.
-OWN_LINES: tuple[Line, ...] = (
-    ("black", "-"),
-    ("#56B4E9", (0, (5, 1.6))),
-    ("#C44E00", (0, (7, 1.6, 1.5, 1.6))),
-    ("#7A6A00", (0, (2.5, 1.5))),
-    ("#8C6BB1", (0, (1, 1.2))),
-)
 POINTS = 121
 LETTERS = 76
 """How many letters of a caption there is room for above a panel."""
 
 
-def draw_curves(sections: Sequence[Sequence[Block]], *, origin: str = "") -> Picture:
-    """A row a section, a panel a block; step curves that never overstate between the drawn points.
+PANEL = (5.7, 4.1)
+"""Inches of a panel with its caption; without one it is smaller, for a page that has the caption as text."""
+BARE = (4.7, 3.5)
+MARGINS = {"left": 0.13, "right": 0.985, "bottom": 0.14, "top": 0.97}
+"""Of a bare panel; constrained layout would take as long as drawing."""
 
-    origin is added to the caption of every panel.
+
+def draw_curves(
+    sections: Sequence[Sequence[Block]],
+    *,
+    origin: str = "",
+    looks: Mapping[str, Look] | None = None,
+    bare: bool = False,
+) -> Picture:
+    """A row per section, a panel per block; step curves that never overstate between the drawn points.
+
+    origin is added to the caption of every panel; a bare panel has no caption.
     """
     from matplotlib.figure import Figure
 
     columns = max(len(blocks) for blocks in sections)
+    width, height = BARE if bare else PANEL
+    shown = [block for blocks in sections for block in blocks]
+    looks = looks or looks_of(row.group.method for block in shown for row in block.rows)
     with style():
-        figure = Figure(figsize=(5.7 * columns, 4.1 * len(sections)), layout="constrained")
+        figure = Figure(figsize=(width * columns, height * len(sections)), layout=None if bare else "constrained")
         grid = figure.subplots(len(sections), columns, squeeze=False)
+        if bare:
+            figure.subplots_adjust(**MARGINS)
         for panels, blocks in zip(grid, sections, strict=True):
             limit = largest_radius(blocks)
             for panel, block in zip(panels, blocks, strict=False):
-                _draw_panel(panel, block, limit, origin)
+                errors = _draw_panel(panel, block, limit, looks)
+                if not bare:
+                    _write_caption(panel, block, max(errors), origin)
             for unused in panels[len(blocks) :]:
                 unused.set_visible(False)
-        shown = (f"{block.section.heading}, {block.caption}" for blocks in sections for block in blocks)
-        return Picture(figure, f"Certified accuracy against the radius: {'; '.join(shown)}")
+        titles = (f"{block.section.heading}, {block.caption}" for block in shown)
+        return Picture(figure, f"Certified accuracy against the radius: {'; '.join(titles)}")
 
 
 def accuracy_curves(group: Sequence[Outcomes], radii: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -79,32 +81,43 @@ def largest_radius(blocks: Sequence[Block]) -> float:
     return 1.04 * largest or 1 / unit_scale(blocks[0].norm)
 
 
-def _draw_panel(panel: "Axes", block: Block, limit: float, origin: str) -> None:
+def _draw_panel(panel: "Axes", block: Block, limit: float, looks: Mapping[str, Look]) -> list[float]:
+    """Draw all rows of a block; the standard errors that the choice of images leaves at every point."""
     radii = np.linspace(0, limit, POINTS)
     scale = unit_scale(block.norm)
-    own = dict.fromkeys(row.group.method for row in block.rows if row.group.method not in LINES)
-    of_method = LINES | dict(zip(own, cycle(OWN_LINES), strict=False))
-    several = any(len(row.group.runs) > 1 for row in block.rows)
+    several = _several(block)
     errors = []
     for row in block.rows:
-        answers = row.group.outcomes(block.bound)
-        curves = accuracy_curves(answers, radii)
-        errors += [standard_error(at, len(one)) for one, curve in zip(answers, curves, strict=True) for at in curve]
+        curves = accuracy_curves(row.group.outcomes(block.bound), radii)
+        errors += [standard_error(at, run) for run, curve in zip(_images(row), curves, strict=True) for at in curve]
         label = block.label(row) + (_seeds(len(curves)) if several else "")
-        _draw_group(panel, row.group, of_method[row.group.method], label, radii * scale, 100 * curves)
+        _draw_group(panel, row.group, looks[row.group.method], label, radii * scale, 100 * curves)
     panel.set_xlim(0, limit * scale)
     panel.set_ylim(0, 100)
     panel.set_yticks(range(0, 101, 20))
     panel.set_axisbelow(True)
     panel.set_xlabel(_radius_label(block.norm))
     panel.set_ylabel("certified accuracy (%)")
+    panel.legend(frameon=False, fontsize=9, handlelength=2.8)
+    return errors
+
+
+def _write_caption(panel: "Axes", block: Block, error: float, origin: str) -> None:
     unlike = "" if block.section.same_images else "not the same images"
     about = "; ".join(part for part in (block.caption, block.images, origin, unlike) if part)
-    lines = [*textwrap.wrap(about, LETTERS), *textwrap.wrap(uncertainty("bands", max(errors), several), LETTERS)]
+    told = uncertainty("bands", error, _several(block))
+    lines = [*textwrap.wrap(about, LETTERS), *textwrap.wrap(told, LETTERS)]
     pad = 10 + 11 * len(lines)
     panel.set_title(block.section.heading, loc="left", fontsize=11, fontweight="bold", pad=pad)
     panel.text(0, 1.025, "\n".join(lines), transform=panel.transAxes, fontsize=9, color=MUTED)
-    panel.legend(frameon=False, fontsize=9, handlelength=2.8)
+
+
+def _several(block: Block) -> bool:
+    return any(len(row.group.runs) > 1 for row in block.rows)
+
+
+def _images(row: Row) -> list[int]:
+    return [len(run.records) for run in row.group.runs]
 
 
 def uncertainty(bars: str, error: float, several: bool) -> str:
@@ -118,10 +131,10 @@ def _seeds(count: int) -> str:
 
 
 def _draw_group(
-    panel: "Axes", group: Group, line: Line, label: str, x: NDArray[np.float64], curves: NDArray[np.float64]
+    panel: "Axes", group: Group, look: Look, label: str, x: NDArray[np.float64], curves: NDArray[np.float64]
 ) -> None:
-    colour, dashes = line
-    if group.variant:  # of one method: its colour, a line of its own
+    colour, dashes = look
+    if group.variant:  # several trainings of one method share its colour
         dashes = ("-", "--", "-.", ":")[(group.variant - 1) % 4]
     mean = curves.mean(axis=0)
     if len(curves) > 1:

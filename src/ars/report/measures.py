@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ars.certification.bounds import Bound
-from ars.certification.records import Record
-from ars.report.errors import ReportError
+from ars.runs.records import Record
+from ars.runs.run import ReportError
 from ars.theory import Norm
 from ars.theory.rounding import truncate
 
@@ -33,6 +33,11 @@ class Outcomes:
 
     def __len__(self) -> int:
         return len(self.radius)
+
+    @property
+    def radii_of_correct(self) -> NDArray[np.float64]:
+        """The certified radius where the answer is correct, 0 elsewhere [n]."""
+        return np.where(self.correct, self.radius, 0.0)
 
     def decided(self, radius: float) -> float | None:
         """The radius where it was decided, or one of the grid that is equal but for rounding or hardly larger."""
@@ -72,7 +77,7 @@ def average_certified_radius(answers: Outcomes) -> float:
     """The mean over all images of the radius where the answer is correct and 0 elsewhere."""
     if answers.grid:
         raise ReportError("a grid of radii has no average radius; certify with mode 'fixed' or 'radius'")
-    return float(np.mean(np.where(answers.correct, answers.radius, 0.0)))
+    return float(np.mean(answers.radii_of_correct))
 
 
 def abstention_rate(answers: Outcomes) -> float:
@@ -82,24 +87,15 @@ def abstention_rate(answers: Outcomes) -> float:
     return float(np.mean(answers.abstained))
 
 
-def standard_error(accuracy: float, n: int) -> float:
-    """sqrt(p (1 - p) / n), what the choice of n test images alone lets an accuracy p vary by.
-
-    >>> standard_error(0.5, 100)
-    0.05
-    """
-    return math.sqrt(accuracy * (1 - accuracy) / n)
-
-
 @dataclass(frozen=True)
 class Lead:
-    """A mean difference, and what the choice of test images lets it vary by; of one image nothing is known of that."""
+    """A mean difference and the standard error that the choice of test images leaves; None for a single image."""
 
     mean: float
     error: float | None
 
     def shown(self, scale: float = 1, decimals: int = 1) -> tuple[str, str]:
-        """Both in another unit, rounded; no text for an error that is not known."""
+        """Both in another unit, rounded; an unknown error gives no text."""
         mean = rounded(scale * self.mean, decimals)
         return mean, "" if self.error is None else rounded(scale * self.error, decimals)
 
@@ -130,8 +126,11 @@ class Spread:
 
     @property
     def std(self) -> float | None:
-        """The sample standard deviation over the seeds; None where there is one seed only."""
+        """The sample standard deviation over the seeds; None for a single seed."""
         return float(np.std(self.values, ddof=1)) if len(self.values) > 1 else None
+
+
+NOT_MEASURED = Spread(())
 
 
 def rounded(value: float, decimals: int = 1) -> str:

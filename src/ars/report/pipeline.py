@@ -1,4 +1,4 @@
-"""The pipeline figure: what every step of one draw does to an image, a column an image."""
+"""The pipeline figure: what every step of one draw does to an image, one column per image."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,13 +8,12 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from ars.certification.run_folder import PACKED
-from ars.report.errors import ReportError
-from ars.report.figures import BAD, GOOD, INK, MUTED, Picture, fit, style
-from ars.report.groups import Group, Section, method_name
+from ars.report.figures import BAD, GOOD, INK, MUTED, Picture, data_uri, fit, style
+from ars.report.grouping import Group, Section, method_name
 from ars.report.measures import show_radius, unit_name
-from ars.report.results import Run
 from ars.report.table import BOUND_NAMES
+from ars.runs.paths import PACKED
+from ars.runs.run import ReportError, Run
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -120,6 +119,37 @@ def draw_pipeline(run: Run, stages: Stages) -> Picture:
         return Picture(figure, f"One draw taken apart: {heading}")
 
 
+@dataclass(frozen=True)
+class Pipeline:
+    """The pipeline figure of a run with the stages that it shows."""
+
+    run: Run
+    stages: Stages
+    picture: Picture
+
+    @property
+    def label(self) -> str:
+        """The method's name for a reader."""
+        return method_name(self.run.method)
+
+    @property
+    def shown(self) -> int:
+        """How many images have a column."""
+        return min(len(self.stages.index), MOST_COLUMNS)
+
+    @property
+    def source(self) -> str:
+        """The picture for the page, as PNG where SVG, sharp at any size, would be much larger."""
+        svg, png = self.picture.svg, self.picture.png
+        return data_uri("image/svg+xml", svg) if len(svg) <= 2 * len(png) else data_uri("image/png", png)
+
+
+def make_pipeline(run: Run) -> Pipeline:
+    """Read the stages of a run and draw them."""
+    stages = load_stages(run)
+    return Pipeline(run, stages, draw_pipeline(run, stages))
+
+
 def _heading(run: Run) -> str:
     """The method, what its images are, the noise level, the norm, and the seed of what was trained here."""
     seed = "" if "model" in run.recipe else f", seed {run.seed}"
@@ -129,7 +159,7 @@ def _heading(run: Run) -> str:
 def draw_columns(
     rows: Sequence[StageRow], titles: Sequence[str], notes: Sequence[Sequence[Line]], *, heading: str, about: str
 ) -> "Figure":
-    """The rows of the first images, a column an image, its title above and the lines of its note below.
+    """The rows of the first images, one column per image, its title above and the lines of its note below.
 
     Over all stand the heading and what the rows, titles and notes are.
     """
@@ -202,3 +232,14 @@ def _write_note(panel: "Axes", lines: Sequence[Line]) -> None:
     for number, (text, colour, size) in enumerate(lines):
         panel.text(0.5, -0.1 - 0.19 * number, text, transform=panel.transAxes, ha="center", va="top", color=colour,
                    fontsize=size)  # fmt: skip
+
+
+def draw_one(draw: Mapping[str, Images], *, truth: Sequence[str], answers: Sequence[str], heading: str) -> bytes:
+    """One draw of some images as a PNG: the true class above, the class that the draw got below.
+
+    It shows, while a model is trained, whether its mask is learning.
+    """
+    notes = [[answer_line(answer, correct=answer == true)] for answer, true in zip(answers, truth, strict=True)]
+    about = "above: the true class; below: the answer to this draw"
+    with style():
+        return Picture(draw_columns(stage_rows(draw), truth, notes, heading=heading, about=about), heading).png

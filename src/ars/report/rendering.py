@@ -1,20 +1,32 @@
-"""The table for readers: cell texts, Markdown, JSON and the terminal."""
+"""The table for readers: cell texts, Markdown, JSON and the terminal; and the images of a run as CSV."""
 
+import csv
+import io
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from ars.certification.schedule import radius_name
-from ars.report.leads import Difference, differences
-from ars.report.measures import Lead, Spread, in_units, rounded, show_radius, unit_name, unit_scale
-from ars.report.table import Block, Row, Table
+from ars.report.measures import (
+    Lead,
+    Spread,
+    in_units,
+    rounded,
+    show_grid_radius,
+    show_radius,
+    unit_name,
+    unit_scale,
+)
+from ars.report.table import Block, Difference, Row, Table, differences
+from ars.runs.run import Run
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+CSV_DECIMALS = 4
 UNDECIDED = "–"
-"""What the certification did not decide: of a grid of radii, all but its own."""
+"""A measure that was not made, or not decided: a grid decides its own radii only."""
 
 
 def headers(block: Block) -> list[str]:
@@ -46,16 +58,16 @@ def cells(row: Row, differing: Sequence[str] = ()) -> list[str]:
 
     differing names the columns of what the rows of the block differ in.
     """
-    own = {"α": f"{row.group.settings.alpha}", "N": row.group.draws}
+    values = {"α": f"{row.group.settings.alpha}", "N": row.group.draws}
     return [
         row.group.label,
-        _percent(row.standard),
-        *map(_percent, row.certified),
+        percent(row.standard),
+        *map(percent, row.certified),
         _average_radius(row),
-        _percent(row.abstentions),
+        percent(row.abstentions),
         str(len(row.group.runs)),
         row.images_text,
-        *(own[name] for name in differing),
+        *(values[name] for name in differing),
         f"{row.seconds.mean:.2g}",
     ]
 
@@ -74,12 +86,12 @@ def note(block: Block) -> str:
     if block.section.alpha is None:
         text += " α, the failure probability of a certificate, differs: at a larger one more is certified."
     if block.section.draws is None:
-        text += " N, the draws an image, differs: with more of them radii are larger."
+        text += " N, the draws per image, differs: with more of them radii are larger."
     return f"{text} {block.other_images}".rstrip()
 
 
 def leads(block: Block) -> str:
-    """How far the last row is ahead of each other one that it can be compared with; empty where there is none."""
+    """How far the last row is ahead of each row that it can be compared with; empty without one."""
     found = [(it, it.standard) for it in differences(block) if it.one is block.rows[-1].group]
     parts = [f"less {it.other.label}: {' ± '.join(filter(None, lead.shown(100)))}" for it, lead in found if lead]
     about = "standard accuracy in points ± standard error, counted image by image"
@@ -87,7 +99,7 @@ def leads(block: Block) -> str:
 
 
 def to_markdown(table: Table) -> str:
-    """The table as Markdown, a heading a block."""
+    """The table as Markdown, one heading per block."""
     return "\n".join(_markdown_block(block) for block in table.blocks)
 
 
@@ -123,7 +135,8 @@ def to_rich(table: Table, *, longest: int | None = None) -> "RenderableType":
     return Stack(*parts)
 
 
-def _percent(spread: Spread) -> str:
+def percent(spread: Spread) -> str:
+    """Fractions in percent, with the standard deviation over the seeds where there are several."""
     if not spread.values:
         return UNDECIDED
     std = spread.std
@@ -206,3 +219,33 @@ def _json_lead(lead: Lead | None, scale: int = 1) -> dict[str, float | None] | N
 
 def _json_spread(spread: Spread) -> dict[str, Any]:
     return {"mean": spread.mean if spread.values else None, "std": spread.std, "values": spread.values}
+
+
+def images_csv(run: Run) -> str:
+    """One line per image: its file where that is known, true class, label, radius, candidate and the votes for it.
+
+    The label is empty where the model abstained. Radii are those of the run's norm, which stands beside them, and
+    bound, in 1/255 for Linf, and cut.
+    """
+    norm, grid = run.settings.norm, run.settings.schedule.radii
+    show = show_grid_radius if grid else show_radius
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    radius = "radius_255" if norm == "linf" else "radius"
+    writer.writerow(["index", "file", "truth", "label", radius, "norm", "candidate", "votes", "draws"])
+    for record in run.records:
+        certificate = record.certificate
+        writer.writerow(
+            [
+                certificate.index,
+                run.files[certificate.index] if run.files else "",
+                run.class_names[record.truth],
+                "" if certificate.label is None else run.class_names[certificate.label],
+                show(certificate.radius, norm, CSV_DECIMALS),
+                norm,
+                run.class_names[certificate.candidate],
+                certificate.counts[certificate.candidate],
+                certificate.n_estimate,
+            ]
+        )
+    return text.getvalue()

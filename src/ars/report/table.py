@@ -1,11 +1,12 @@
-"""The table as data: a row a group and bound, a block a section and bound."""
+"""The table as data: a row per group and bound, a block per section and bound."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ars.certification.bounds import Bound
-from ars.report.groups import Group, Section
+from ars.report.grouping import Group, Section, comparable, radius_lead, standard_lead
 from ars.report.measures import (
+    Lead,
     Outcomes,
     Spread,
     abstention_rate,
@@ -14,9 +15,9 @@ from ars.report.measures import (
     in_units,
     round_radii,
     standard_accuracy,
-    standard_error,
     unit_scale,
 )
+from ars.runs.vote_count import standard_error
 from ars.theory import Norm
 
 BOUND_NAMES: dict[Bound, str] = {"cohen": "Cohen et al.'s bound", "classes": "our class bounds"}
@@ -103,7 +104,7 @@ class Block:
         """Which runs answered for the same images, where not all did; else empty."""
         if self.section.same_images:
             return ""
-        sets = " | ".join(", ".join(run.name for run in some) for some in self.section.image_sets)
+        sets = " | ".join(", ".join(run.name for run in runs) for runs in self.section.image_sets)
         return f"The runs did not all answer for the same images; only those of one set can be compared: {sets}."
 
 
@@ -183,3 +184,28 @@ def certified_at(answers: Sequence[Outcomes], radius: float) -> Spread:
 def _mean(values: Iterable[float]) -> float:
     every = list(values)
     return sum(every) / len(every)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One group less another; a measure that their certification did not decide has no lead."""
+
+    one: Group
+    other: Group
+    standard: Lead | None
+    average_radius: Lead | None
+
+
+def difference(one: Group, other: Group, bound: Bound) -> Difference | None:
+    """How far two groups are apart, counted image by image; None where they cannot be compared."""
+    if not comparable(one, other):
+        return None
+    mine, theirs = one.outcomes(bound), other.outcomes(bound)
+    return Difference(one, other, standard_lead(mine, theirs), radius_lead(mine, theirs))
+
+
+def differences(block: Block) -> list[Difference]:
+    """Every two rows of a block that can be compared, the later one less the earlier one, the last row's first."""
+    groups = [row.group for row in block.rows]
+    pairs = ((one, other) for number, one in reversed(list(enumerate(groups))) for other in groups[:number])
+    return [found for one, other in pairs if (found := difference(one, other, block.bound))]

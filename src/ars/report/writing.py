@@ -1,20 +1,24 @@
 """The report: from run folders to a folder of files."""
 
-from collections.abc import Mapping, Sequence
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ars.certification.run_folder import MAIN
-from ars.certification.writing import remove_stale, write_whole
+from ars.atomic import remove_stale, write_whole
 from ars.report.curves import draw_curves
-from ars.report.groups import make_sections
-from ars.report.images import to_csv
-from ars.report.listed import LIST, make_list, remove_listed
-from ars.report.page import Pipeline, make_page
-from ars.report.pipeline import draw_pipeline, load_stages
-from ars.report.rendering import to_json, to_markdown
-from ars.report.results import Run, load_runs
+from ars.report.grouping import make_sections
+from ars.report.page import make_page
+from ars.report.pipeline import make_pipeline
+from ars.report.rendering import images_csv, to_json, to_markdown
 from ars.report.table import Table, make_table
+from ars.report.views import views_of_runs
+from ars.runs.paths import MAIN, digest_of
+from ars.runs.run import load_runs
+
+LIST = "report-files.json"
+"""By this list the next report into the same folder knows the files of the earlier one."""
 
 
 @dataclass(frozen=True)
@@ -34,28 +38,23 @@ def write_report(runs: Sequence[Path], out: Path, *, name: str = MAIN, partial: 
     """
     loaded = load_runs(runs, name=name, partial=partial)
     table = make_table(make_sections(loaded))
-    pipelines = {run.name: _make_pipeline(run) for run in loaded if run.stages is not None}
+    pipelines = {run.name: make_pipeline(run) for run in loaded if run.stages is not None}
     curves = draw_curves(table.sections)
     contents: dict[str, bytes] = {
-        "index.html": make_page(table, pipelines).encode(errors="replace"),
+        "index.html": make_page(views_of_runs(table, pipelines)).encode(errors="replace"),
         "table.md": to_markdown(table).encode(errors="replace"),
         "table.json": to_json(table).encode(),
         "curves.svg": curves.svg,
         "curves.png": curves.png,
     }
     for run in loaded:  # names of files may hold bytes that are no text
-        contents[f"images-{run.name}.csv"] = to_csv(run).encode(errors="surrogateescape")
+        contents[f"images-{run.name}.csv"] = images_csv(run).encode(errors="surrogateescape")
     for run_name, pipeline in pipelines.items():
         contents[f"pipeline-{run_name}.svg"] = pipeline.picture.svg
         contents[f"pipeline-{run_name}.png"] = pipeline.picture.png
     files = write_all(out, contents)
     remove_listed(out, written=contents)
     return Report(table, (*files, *write_all(out, {LIST: make_list(contents)})))
-
-
-def _make_pipeline(run: Run) -> Pipeline:
-    stages = load_stages(run)
-    return Pipeline(run, stages, draw_pipeline(run, stages))
 
 
 def write_all(out: Path, contents: Mapping[str, bytes]) -> tuple[Path, ...]:
@@ -65,3 +64,37 @@ def write_all(out: Path, contents: Mapping[str, bytes]) -> tuple[Path, ...]:
     for name, content in contents.items():
         write_whole(out / name, content)
     return tuple(out / name for name in contents)
+
+
+def make_list(contents: Mapping[str, bytes]) -> bytes:
+    """The content of LIST: the name of every file with its SHA-256."""
+    files = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+    return (json.dumps({"made_by": "ars report", "files": files}, indent=1) + "\n").encode()
+
+
+def remove_listed(out: Path, *, written: Iterable[str]) -> None:
+    """Remove the files of out that its list names, unless they were written now or are no longer as they were."""
+    plain = ((name, digest) for name, digest in _listed(out / LIST).items() if Path(name).name == name)
+    remove_others(out, [name for name, digest in plain if _unchanged(out / name, digest)], written=written)
+
+
+def remove_others(out: Path, names: Iterable[str], *, written: Iterable[str]) -> None:
+    """Remove files of out by their names, but none that was written now, be it by another name: A and a may be one."""
+    now = [out / name for name in written]
+    for path in (out / name for name in names):
+        if path.is_file() and not any(path.samefile(other) for other in now):
+            path.unlink()
+
+
+def _listed(path: Path) -> dict[str, str]:
+    """The names and digests of the list; none without a readable list."""
+    try:
+        content = json.loads(path.read_bytes())
+        return {str(name): str(digest) for name, digest in content["files"].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def _unchanged(path: Path, digest: str) -> bool:
+    regular = path.is_file() and not path.is_symlink()
+    return regular and digest_of(path) == digest

@@ -1,0 +1,1 @@
+"""Packed results beside the published numbers: tables, figures and a page, from record files alone."""

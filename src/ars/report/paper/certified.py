@@ -1,0 +1,174 @@
+"""Every measure of every entry, certified accuracy at the radii that the paper quotes, and by the number of images."""
+
+from collections.abc import Sequence
+
+from ars.certification.bounds import Bound
+from ars.report.measures import Spread
+from ars.report.paper.comparable import marked
+from ars.report.paper.entries import Entry
+from ars.report.paper.notes import NOTHING_ABSTAINS, RADII, SECONDS, how_much, notes, suffix_of, title_of
+from ars.report.paper.published import (
+    Printed,
+    in_order,
+    published_name,
+    published_points,
+    published_settings,
+    published_subsets,
+    published_value,
+    recipe_method,
+)
+from ars.report.paper.sheet import Column, Line, Sheet, Value, difference, percent, radius_255, scaled
+from ars.report.paper.standard import COLUMNS, HOW, WHERE, benchmark_of, entries_of, how, setting_of, texts, where
+from ars.runs.paths import MAIN
+from ars.runs.run import Run, Settings, alike
+
+ROUND_RADII = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)  # in 1/255
+UNCERTIFIED = "uncertified"
+
+
+def quoted_points(entries: Sequence[Entry], bound: Bound) -> Sheet:
+    """Certified accuracy at the radii that the paper's text quotes, of the benchmarks that were run."""
+    names = {entry.first.kind: entry.first.benchmark for entry in entries}
+    lines = []
+    quoted = [(kind, point) for kind in names for point in published_points(kind)]
+    for kind, point in quoted:
+        wanted = (kind, point.sigma, recipe_method(point.method))
+        found: list[Entry | None] = [
+            entry for entry in entries if (entry.first.kind, entry.first.sigma, entry.first.method) == wanted
+        ]
+        for entry in found or [None]:
+            ours = entry.certified(bound, point.linf_radius) if entry else Spread(())
+            setting = (names[kind], f"{point.sigma:g}", published_name(point.method), f"{point.linf_radius:g}")
+            values = (
+                Printed(point.certified_accuracy),
+                percent(ours),
+                difference(ours, point.certified_accuracy),
+                *how(entry)[::2],
+            )
+            lines.append(Line((*setting, *values), entry))
+    columns = (
+        Column("benchmark", "benchmark", number=False),
+        Column("σ", "sigma", number=False),
+        Column("method", "method", number=False),
+        Column("ℓ∞ radius", "linf_radius", number=False),
+        Column("paper", "paper"),
+        Column("ours", "ours"),
+        Column("ours − paper", "difference"),
+        *HOW[::2],
+    )
+    shown = [line.entry for line in lines if line.entry]
+    about = "Radii are in units of the pixel range, as the paper quotes them."
+    title = f"Certified accuracy at the radii that the paper quotes{title_of(bound)}"
+    name, told = f"quoted-radii{suffix_of(bound)}", notes(shown, bound, about)
+    if bound == "classes":
+        measured = tuple(line for line in lines if line.entry)
+        return marked(Sheet(name, title, columns, measured, told).without("paper", "difference"))
+    run = len({line.values[:4] for line in lines if line.entry})
+    return marked(Sheet(name, title, columns, tuple(lines), told, lead=how_much(run, len(quoted), "points")))
+
+
+def all_measures(entries: Sequence[Entry], bound: Bound) -> Sheet:
+    """Every measure of every entry: accuracies at round radii, average radius, vote, and what it took."""
+    columns = (
+        *WHERE,
+        Column("standard", "standard"),
+        *(Column(f"≥ {radius:g}/255", f"certified_{radius:g}_255") for radius in ROUND_RADII),
+        Column("average radius (/255)", "average_radius_255"),
+        Column("abstained", "abstained"),
+        *HOW,
+        Column("vote on the whole test set", "vote"),
+        Column("its standard error (the largest of the seeds)", "vote_standard_error", number=False),
+        Column("seconds an image", "seconds_per_image"),
+        Column("training minutes", "training_minutes"),
+    )
+    lines = tuple(Line(_measures(entry, bound), entry) for entry in entries)
+    title = f"Every measure{title_of(bound)}"
+    return marked(Sheet(f"measures{suffix_of(bound)}", title, columns, lines, notes(entries, bound, RADII, SECONDS)))
+
+
+def _measures(entry: Entry, bound: Bound) -> tuple[Value, ...]:
+    row, chosen = entry.row(bound), entry.row()
+    return (
+        *where(entry),
+        percent(entry.certified(bound, 0.0)),
+        *(percent(entry.certified(bound, radius / 255)) for radius in ROUND_RADII),
+        radius_255(row.average_radius) if row else None,
+        percent(row.abstentions) if row else None,
+        *how(entry),
+        percent(entry.votes),
+        None if entry.vote_error is None else f"{100 * entry.vote_error:.2f}",
+        scaled(chosen.seconds, decimals=2) if chosen else None,
+        scaled(entry.train_minutes),
+    )
+
+
+def plain_votes(entries: Sequence[Entry], kind: str) -> Sheet:
+    """The vote's accuracy, beside the paper's where it has one (ImageNet)."""
+    published = published_settings(kind, UNCERTIFIED)
+    settings = published | {setting_of(one) for one in entries if one.first.kind == kind}
+    lines = []
+    for setting in in_order(settings):
+        for entry in entries_of(entries, kind, setting):
+            votes = [cell.vote for cell in entry.cells if cell.vote] if entry else []
+            values = (
+                published_value(kind, setting, UNCERTIFIED),
+                percent(Spread(tuple(vote.accuracy for vote in votes))),
+                f"{100 * entry.vote_error:.2f}" if entry and entry.vote_error is not None else None,
+                votes[0].images if votes else None,
+                min(vote.draws for vote in votes) if votes else None,
+            )
+            lines.append(Line((*texts(setting), *values), entry))
+    columns = (
+        Column("paper", "paper"),
+        Column("ours" if published else "accuracy", "ours"),
+        Column("standard error of a seed (the largest)", "standard_error", number=False),
+        Column("test images", "images", number=False),
+        Column("draws", "draws", number=False),
+    )
+    sheet = Sheet(
+        f"vote-{kind.replace('_', '-')}",
+        f"Accuracy of the plain vote on the whole test set, without certification: {benchmark_of(entries, kind)}",
+        (*COLUMNS, *columns),
+        tuple(lines),
+        notes([line.entry for line in lines if line.entry], "cohen", abstentions=NOTHING_ABSTAINS, certified=False),
+    )
+    return marked(sheet if published else sheet.without("paper"), certified=False)
+
+
+def subset_sizes(entries: Sequence[Entry]) -> Sheet:
+    """How the number of certified test images moves the standard accuracy at k = 32, beside the paper's."""
+    lines = []
+    for row in published_subsets():
+        setting = (f"{row.sigma:g}", row.test_images, published_name(row.method), Printed(row.accuracy, row.std))
+        found = entries_of(entries, "cifar_backgrounds", (32, row.sigma, recipe_method(row.method)))
+        ours = [(entry, *named) for entry in found if entry and (named := _certification_of(entry, row.test_images))]
+        for entry, name, settings in ours:
+            spread = entry.certified("cohen", 0.0, name)
+            values = (percent(spread), difference(spread, row.accuracy), f"{settings.alpha}", settings.subset)
+            lines.append(Line((*setting, *values), entry))
+        if not ours:
+            lines.append(Line((*setting, None, None, None, None), None))
+    columns = (
+        Column("σ", "sigma", number=False),
+        Column("test images", "images", number=False),
+        Column("method", "method", number=False),
+        Column("paper", "paper"),
+        Column("ours", "ours"),
+        Column("ours − paper", "difference"),
+        Column("α", "alpha", number=False),
+        Column("which images", "subset", number=False),
+    )
+    about = "The paper's 200 images are every 50th of the test set; a row of ours has as many certified images."
+    shown = [line.entry for line in lines if line.entry]
+    title = "Standard accuracy at k = 32 by the number of test images"
+    return Sheet("k32-subset-sizes", title, columns, tuple(lines), notes(shown, "cohen", about, certified=False))
+
+
+def _certification_of(entry: Entry, images: int) -> tuple[str, Settings] | None:
+    """The certification whose every seed has so many images, the same for all, and how; the main one first."""
+    names = [MAIN, *sorted({name for cell in entry.cells for name in cell.runs} - {MAIN})]
+    for name in names:
+        group = entry.group(name)
+        if group and len(group.runs[0].records) == images and len(alike(group.runs, Run.same_images)) == 1:
+            return name, group.settings
+    return None

@@ -1,0 +1,202 @@
+"""The page of packed results: its lineups as views, with what only such a folder has."""
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ars.certification.bounds import Bound
+from ars.report.figures import Look, Picture, data_uri
+from ars.report.page import make_page
+from ars.report.paper.by_size import draw_by_size
+from ars.report.paper.cells import Cell
+from ars.report.paper.comparable import alphas, other_images, several_alphas
+from ars.report.paper.entries import Entry, Lineup, at_one_sigma
+from ars.report.paper.leads import make_pair
+from ars.report.paper.masks import MOST, Masks, load_masks
+from ars.report.paper.notes import BACKGROUNDS, ONE_COUNT, recipe_notes
+from ars.report.paper.published import lacking, published_text
+from ars.report.paper.sheet import Sheet
+from ars.report.paper.standard import setting_of
+from ars.report.views import Leads, Mask, Member, View
+from ars.runs.paths import MASK_DRAWS, RECIPE
+
+
+@dataclass(frozen=True)
+class Level:
+    """Accuracy against k of one recipe and benchmark at one noise level; place has its values for the controls."""
+
+    place: dict[str, str]
+    entries: tuple[Entry, ...]
+
+    def draw(self, looks: Mapping[str, Look]) -> Picture:
+        """Its figure."""
+        return draw_by_size(self.entries, looks)
+
+
+@dataclass(frozen=True)
+class Folder:
+    """What a folder of packed results adds to the page; tables and figures are linked by their names."""
+
+    title: str
+    lead: str
+    levels: Sequence[Level]
+    summary: str
+    runs: str
+    """The table of what was run."""
+    sheets: Sequence[Sheet]
+    figures: Sequence[str]
+    recipes: Sequence[tuple[str, str, str, str]]
+    """Name, place on the page, path and text."""
+
+
+def make_results_page(lineups: Sequence[Lineup], sheets: Sequence[Sheet], figures: Sequence[str]) -> str:
+    """The whole page."""
+    views = [_view(lineup) for lineup in lineups]
+    cells = [cell for lineup in lineups for entry in lineup.entries for cell in entry.cells]
+    beside = any(member.paper for view in views for member in view.members)
+    folder = Folder(
+        title="Results beside the paper" if beside else "Results",
+        lead="Adaptive Randomized Smoothing and its rivals" + (", next to the paper’s numbers." if beside else "."),
+        levels=_levels(lineups),
+        summary=_summary(cells),
+        runs="runs",
+        sheets=sheets,
+        figures=figures,
+        recipes=[(cell.name, anchor(cell), cell.recipe, (cell.path / RECIPE).read_text("utf-8")) for cell in cells],
+    )
+    return make_page(views, folder)
+
+
+def _view(lineup: Lineup) -> View:
+    first = lineup.first
+    pairs = [(_member(entry), entry) for entry in lineup.entries]
+    entries = {member.label: entry for member, entry in pairs}
+
+    def lead(one: Member, other: Member, bound: Bound) -> Leads:
+        pair = make_pair(entries[one.label], entries[other.label])
+        found = (pair.standard(bound), pair.vote) if pair else ((), ())
+        return found[0][0] if found[0] else None, found[1][0] if found[1] else None
+
+    masks, mask_note = _masks(lineup)
+    at = (first.k, first.sigma)
+    return View(
+        place=_place(first) | {"k": f"{first.k}"},
+        heading=f"{first.benchmark}, {first.k}×{first.k}, σ = {first.sigma:g}",
+        about=_about(lineup),
+        blocks=lineup.blocks,
+        members=tuple(member for member, _ in pairs),
+        notes=_notes(lineup),
+        missing=lacking(first.kind, at, {entry.first.method for entry in lineup.entries}),
+        masks=masks,
+        mask_note=mask_note,
+        lead=lead,
+    )
+
+
+def _place(cell: Cell) -> dict[str, str]:
+    return {"benchmark": cell.benchmark, "norm": "ℓ∞", "recipe": cell.recipe_name, "k": "", "sigma": f"{cell.sigma:g}"}
+
+
+def _member(entry: Entry) -> Member:
+    return Member(
+        method=entry.first.method,
+        label=entry.label,
+        group=entry.group(),
+        votes=entry.votes,
+        minutes=entry.train_minutes,
+        paper=published_text(entry.first.kind, setting_of(entry)) or "",
+        recipes=tuple((cell.seed, anchor(cell)) for cell in entry.cells),
+    )
+
+
+def anchor(cell: Cell) -> str:
+    """Where on the page its recipe is."""
+    return f"recipe-{'-'.join(cell.name.replace('/', ' ').split())}"  # names of folders may have spaces
+
+
+def _about(lineup: Lineup) -> str:
+    """What the images are, how many of them were certified, and how certain the votes are."""
+    told = [f"{lineup.first.inputs}; recipe {lineup.first.recipe_name}", *(block.judged for block in lineup.blocks[:1])]
+    votes = [error for entry in lineup.entries if (error := entry.vote_error) is not None]
+    told += [f"standard error of a seed's vote: up to {100 * max(votes):.1f} points"] if votes else []
+    several = several_alphas(lineup.entries)
+    return "; ".join([*told, *([f"α: {alphas(lineup.entries)}"] if several else [])]) + "."
+
+
+def _notes(lineup: Lineup) -> tuple[str, ...]:
+    """What keeps the numbers from being compared."""
+    pasted = lineup.first.kind == "cifar_backgrounds" and lineup.first.k > 32
+    one_count = any(entry.first.method == "sukenik" for entry in lineup.entries) and len(lineup.blocks) > 1
+    notes = [
+        *([BACKGROUNDS] if pasted else []),
+        *recipe_notes(lineup.entries),
+        *other_images(lineup.entries),
+        *([f"Under our class bounds: {ONE_COUNT}"] if one_count else []),
+    ]
+    return tuple(note.replace("**", "") for note in notes)
+
+
+def _levels(lineups: Sequence[Lineup]) -> list[Level]:
+    levels = []
+    for group in at_one_sigma(lineups):
+        entries = tuple(entry for lineup in group for entry in lineup.entries)
+        if len(group) > 1 and any(entry.images for entry in entries):
+            levels.append(Level({name: value for name, value in _place(group[0].first).items() if value}, entries))
+    return levels
+
+
+def _masks(lineup: Lineup) -> tuple[tuple[Mask, ...], str]:
+    if lineup.masked is None:
+        return (), ""
+    masks = load_masks(lineup.masked)
+    shown = [_mask(masks, number) for number in range(min(MOST, len(masks.masks)))]
+    if lineup.static is not None:
+        static = load_masks(lineup.static)  # the same for all images
+        label = f"static mask\nwhite is {static.largest[0]:.2f}"
+        shown.append(Mask(label, "The static mask", _source(static.masks[0])))
+    outlined = "; the orange outline is where the object lies" if masks.boxes is not None else ""
+    last = f"; the last, one for all images, of {lineup.static.name}" if lineup.static else ""
+    hidden = "" if lineup.first.kind == "digits" else " The images themselves may not be shown here."
+    note = (
+        f"What the mask keeps, averaged over {MASK_DRAWS} draws: black hides a pixel (0), white is the largest weight "
+        "of each mask (only ratios within a mask count: its noise grows with its norm)"
+        f"{outlined}. Of {lineup.masked.name}{last}.{hidden}"
+    )
+    return tuple(shown), note
+
+
+def _mask(masks: Masks, number: int) -> Mask:
+    index = int(masks.indices[number])
+    outline = ""
+    if masks.boxes is not None:
+        top, left, height, width = (f"{100 * int(side) / masks.cell.k:.4g}%" for side in masks.boxes[number])
+        outline = f"top:{top};left:{left};height:{height};width:{width}"
+    label = f"image {index}\nwhite is {masks.largest[number]:.2f}"
+    return Mask(label, f"Mask of test image {index}", _source(masks.masks[number]), outline)
+
+
+def _source(mask: NDArray[np.uint8]) -> str:
+    from PIL import Image
+
+    picture = io.BytesIO()
+    Image.fromarray(mask).save(picture, format="PNG", optimize=True)
+    return data_uri("image/png", picture.getvalue())
+
+
+def _summary(cells: Sequence[Cell]) -> str:
+    """How much was run, on what, in one sentence."""
+    seconds: dict[str, float] = {}
+    for cell in cells:
+        device = cell.environment.get("device", "an unknown device")
+        seconds[device] = seconds.get(device, 0.0) + sum(cell.seconds.values())
+    took = ", ".join(f"{_time(spent)} on {device}" for device, spent in sorted(seconds.items()))
+    certified, voted = sum(bool(cell.runs) for cell in cells), sum(cell.vote is not None for cell in cells)
+    done = f"{len(cells)} trainings, of which {certified} were certified and {voted} voted on the whole test set"
+    return f"{done}; as timed, {took}. A start that cells share counts in each of them."
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds / 3600:.1f} hours" if seconds >= 7200 else f"{seconds / 60:.0f} minutes"

@@ -1,0 +1,179 @@
+"""Standard accuracy beside the published tables: Table 1, the appendix, and Table 1 in the paper's own form."""
+
+from collections.abc import Sequence
+
+from ars.certification.bounds import Bound
+from ars.report.grouping import method_name, method_rank
+from ars.report.measures import Spread
+from ars.report.paper.comparable import marked, whose
+from ars.report.paper.entries import Entry
+from ars.report.paper.notes import CONTRADICTION, FRACTIONS, how_much, notes, suffix_of, title_of
+from ars.report.paper.published import (
+    CERTIFIED,
+    PUBLISHED_NAMES,
+    Setting,
+    in_order,
+    published_name,
+    published_settings,
+    published_text,
+    published_value,
+)
+from ars.report.paper.sheet import Column, Line, Sheet, difference, percent
+from ars.report.rendering import UNDECIDED
+
+KIND = "cifar_backgrounds"
+
+COLUMNS = (Column("k", "k", number=False), Column("σ", "sigma", number=False), Column("method", "method", number=False))
+
+WHERE = (Column("benchmark", "benchmark", number=False), *COLUMNS)
+"""What COLUMNS are in a table of several benchmarks."""
+
+HOW = (
+    Column("images", "images", number=False),
+    Column("draws", "draws", number=False),
+    Column("α", "alpha", number=False),
+)
+"""How a number was certified."""
+
+
+def how(entry: Entry | None) -> tuple[str | None, str | None, str | None]:
+    """The values under the headings of HOW."""
+    return (images_text(entry), entry.draws, entry.alpha) if entry else (None, None, None)
+
+
+def where(entry: Entry) -> tuple[str, int, str, str]:
+    """Benchmark and setting of ours, under the headings of WHERE."""
+    return entry.first.benchmark, entry.first.k, f"{entry.first.sigma:g}", entry.label
+
+
+def setting_of(entry: Entry) -> Setting:
+    """The setting of ours."""
+    return entry.first.k, entry.first.sigma, entry.first.method
+
+
+def texts(setting: Setting) -> tuple[int, str, str]:
+    """The setting in a row of a table."""
+    k, sigma, method = setting
+    return k, f"{sigma:g}", published_name(method) if method in PUBLISHED_NAMES else method_name(method)
+
+
+def entries_of(entries: Sequence[Entry], kind: str, setting: Setting) -> list[Entry | None]:
+    """Our entries at a setting, one per recipe; a single None where it was not run."""
+    return [entry for entry in entries if entry.first.kind == kind and setting_of(entry) == setting] or [None]
+
+
+def benchmark_of(entries: Sequence[Entry], kind: str) -> str:
+    """The name for a reader of a benchmark that was run."""
+    return next(entry.first.benchmark for entry in entries if entry.first.kind == kind)
+
+
+def images_text(entry: Entry | None) -> str | None:
+    """How many images were certified, with a star where more are to come."""
+    return None if entry is None or entry.images is None else f"{entry.images}{'*' if entry.missing else ''}"
+
+
+def how_certified(entries: Sequence[Entry]) -> list[str]:
+    """With how many seeds, images and draws, and at which alpha; where the entries differ, whose is which."""
+    certified = [entry for entry in entries if entry.images]
+    counted: dict[str, list[str | None]] = {
+        "Seeds": [entry.seeds for entry in certified],
+        "certified images": [images_text(entry) for entry in certified],
+        "draws an image": [entry.draws for entry in certified],
+        "α": [entry.alpha for entry in certified],
+    }
+    told = {name: whose(zip(certified, map(str, values), strict=True)) for name, values in counted.items()}
+    return [f"{name}: {text}" for name, text in told.items() if text]
+
+
+def table_one(entries: Sequence[Entry], bound: Bound) -> Sheet:
+    """The paper's Table 1: its twelve settings of CIFAR-10 on backgrounds."""
+    title = f"Table 1: standard accuracy on {benchmark_of(entries, KIND)}{title_of(bound)}"
+    return _against_paper("table-1", title, entries, KIND, bound, published_settings(KIND, "main"))
+
+
+def appendix(entries: Sequence[Entry], kind: str, bound: Bound) -> Sheet:
+    """All published settings of a benchmark, and ours that were not published."""
+    settings = published_settings(kind, *CERTIFIED)
+    settings |= {setting_of(entry) for entry in entries if entry.first.kind == kind}
+    title = f"Standard accuracy at every noise level: {benchmark_of(entries, kind)}{title_of(bound)}"
+    return _against_paper(f"standard-accuracy-{kind.replace('_', '-')}", title, entries, kind, bound, settings)
+
+
+def _against_paper(
+    name: str, title: str, entries: Sequence[Entry], kind: str, bound: Bound, settings: set[Setting]
+) -> Sheet:
+    run = {setting_of(entry) for entry in entries if entry.first.kind == kind} & settings
+    published = published_settings(kind, *CERTIFIED) if bound == "cohen" else set()
+    lines = [
+        _line(kind, setting, entry, bound)
+        for setting in in_order(settings if published else run)
+        for entry in entries_of(entries, kind, setting)
+    ]
+    columns = (
+        Column("paper, main table", "paper_main"),
+        Column("paper, appendix", "paper_appendix"),
+        Column("ours" if published else "standard accuracy", "ours"),
+        Column("ours − paper", "difference"),
+        *HOW,
+        Column("vote on the whole test set", "vote"),
+    )
+    more = ["The difference is to the main table where it has the setting, else to the appendix."] if published else []
+    contradicted = any(str(value).endswith("†") for line in lines for value in line.values)
+    more += [CONTRADICTION] if published and contradicted else []
+    more += [FRACTIONS] if kind == "imagenet" else []
+    shown = [line.entry for line in lines if line.entry]
+    lead = how_much(len(run), len(settings), "settings") if published else ""
+    told = notes(shown, bound, *more)
+    sheet = Sheet(name + suffix_of(bound), title, (*COLUMNS, *columns), tuple(lines), told, lead=lead)
+    return marked(sheet if published else sheet.without("paper_main", "paper_appendix", "difference"))
+
+
+def _line(kind: str, setting: Setting, entry: Entry | None, bound: Bound) -> Line:
+    main, extra = (published_value(kind, setting, table) for table in ("main", "appendix"))
+    ours = entry.certified(bound, 0.0) if entry else Spread(())
+    paper = main or extra
+    values = (
+        main,
+        extra,
+        percent(ours),
+        difference(ours, paper.mean if paper else None),
+        *how(entry),
+        percent(entry.votes) if entry else None,
+    )
+    return Line((*texts(setting), *values), entry)
+
+
+def at_a_glance(entries: Sequence[Entry], recipe: str) -> Sheet:
+    """Every cell: ours with one recipe / the paper's."""
+    mine = [entry for entry in entries if (entry.first.kind, entry.first.recipe_name) == (KIND, recipe)]
+    settings = published_settings(KIND, "main")
+    methods = sorted({method for *_, method in settings}, key=method_rank)
+    lines = [
+        Line((k, f"{sigma:g}", *(_cell(mine, k, sigma, method) for method in methods), _inputs(mine, k, sigma)), None)
+        for k, sigma in sorted({(k, sigma) for k, sigma, _ in settings})
+    ]
+    ours = Column("our inputs", "inputs", number=False)
+    columns = (*COLUMNS[:2], *(Column(method_name(method), method, number=False) for method in methods), ours)
+    run = {setting_of(entry) for entry in mine} & settings
+    about = f"Each cell: ours / the paper's. Recipe: {recipe}; [table-1.md](table-1.md) has the recipe of every number."
+    return Sheet(
+        f"table-1-glance-{recipe}",
+        f"Table 1 at a glance: standard accuracy, ours with recipe {recipe} / the paper's",
+        columns,
+        tuple(lines),
+        notes(mine, "cohen", about, CONTRADICTION),
+        tuple(cell for entry in mine for cell in entry.cells),
+        lead=f"{how_much(len(run), len(settings), 'cells')} {'; '.join(how_certified(mine))}.",
+    )
+
+
+def _cell(mine: Sequence[Entry], k: int, sigma: float, method: str) -> str:
+    setting = (k, sigma, method)
+    [entry] = entries_of(mine, KIND, setting)
+    ours = percent(entry.certified("cohen", 0.0)) if entry else None
+    return f"{ours or UNDECIDED} / {published_text(KIND, setting)}"
+
+
+def _inputs(mine: Sequence[Entry], k: int, sigma: float) -> str | None:
+    at = (k, sigma)
+    return next((entry.first.inputs for entry in mine if (entry.first.k, entry.first.sigma) == at), None)

@@ -1,0 +1,206 @@
+"""The results folder as a whole: equal bytes, and every output traceable to record files."""
+
+import gzip
+import json
+import re
+import shutil
+from html import unescape
+from html.parser import HTMLParser
+
+import pytest
+
+from ars.cli.main import main
+from ars.report.paper.results import read_outputs, write_results
+from ars.report.writing import remove_others
+
+from .conftest import build_cell, build_results, check_traceable, files_of
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """A results folder with its outputs in it; tests that change it take a copy."""
+    root = build_results(tmp_path_factory.mktemp("module") / "results")
+    write_results(root, root)
+    return root
+
+
+@pytest.fixture
+def copied(results, tmp_path):
+    return shutil.copytree(results, tmp_path / "elsewhere" / "clone")
+
+
+def test_two_builds_are_equal_byte_by_byte(results, copied, tmp_path):
+    write_results(copied, tmp_path / "two")
+    one, two = files_of(results), files_of(tmp_path / "two")
+    assert len(two) > 20
+    for name in two:
+        assert one[name].read_bytes() == two[name].read_bytes(), name
+
+
+def test_everything_is_traceable_to_records(results):
+    check_traceable(results, results)
+    outputs = json.loads((results / "manifest.json").read_text())["outputs"]
+    every = {name for name in files_of(results) if name.startswith(("fast/", "paper/", "small/"))}
+    assert set(outputs["index.html"]) == every  # the masks too, which are those of ARS and of the static mask
+    cells = {f"fast/{m}-k64-s0.5-seed{s}/" for m in ("cohen", "adaptive") for s in (0, 1)}
+    cells |= {"fast/static_mask-k64-s0.5-seed0/"}
+    numbers = {name for name in every if name.startswith(tuple(cells)) and not name.endswith("masks.npz")}
+    assert set(outputs["figures/curves-fast-cifar_backgrounds-k64-s0.5.svg"]) == numbers
+    masked = ("adaptive-k32", "adaptive-k64", "static_mask-k64")
+    shown = {f"fast/{cell}-s0.5-seed0/{name}" for cell in masked for name in ("masks.npz", "recipe.yaml")}
+    assert set(outputs["figures/masks-fast-cifar_backgrounds-s0.5.svg"]) == shown
+
+
+def test_a_changed_record_file_is_noticed(copied):
+    (copied / "fast/adaptive-k64-s0.5-seed0/vote.json").write_text("{}")
+    with pytest.raises(AssertionError, match="adaptive"):
+        check_traceable(copied, copied)
+
+
+def test_figures_of_cells_that_are_gone_go_too(copied):
+    shutil.rmtree(copied / "fast")
+    write_results(copied, copied)
+    assert not [name for name in files_of(copied) if "fast" in name]
+    check_traceable(copied, copied)
+
+
+def test_tables_and_figures_of_the_user_stay(tmp_path):
+    build_cell(tmp_path / "fast", images=5)
+    out = tmp_path / "out"
+    (out / "figures" / "drafts").mkdir(parents=True)
+    (out / "figures" / "mine.svg").write_text("mine")
+    for _ in range(2):
+        write_results(tmp_path, out)
+    assert (out / "figures" / "mine.svg").read_text() == "mine"
+    assert (out / "figures" / "drafts").is_dir()
+
+
+@pytest.mark.parametrize("outputs", ['["../mine.svg", "figures/../../mine.svg", "figures/.."]', "1", '"figures/"', "["])
+def test_a_manifest_that_names_other_files_removes_none(tmp_path, outputs):
+    (tmp_path / "manifest.json").write_text(f'{{"outputs": {outputs}}}')
+    assert read_outputs(tmp_path) in ([], ["figures/.."])
+    (tmp_path / "figures").mkdir()
+    remove_others(tmp_path, ["figures/.."], written=[])
+    assert (tmp_path / "figures").is_dir()
+
+
+def test_nothing_of_this_machine_is_written(results):
+    for name, path in files_of(results).items():
+        assert str(results.parent).encode() not in path.read_bytes(), name
+        assert not re.search(rb"20\d\d-\d\d-\d\d", path.read_bytes()), name
+
+
+class References(HTMLParser):
+    def __init__(self, page):
+        super().__init__()
+        self.links, self.fetched, self.anchors = [], [], set()
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        for name, value in attributes:
+            if name == "href" and tag == "a":
+                self.links.append(value)
+            elif name == "id":
+                self.anchors.add(f"#{value}")
+            elif name in {"src", "href", "srcset", "data", "action", "poster"}:
+                self.fetched.append(value)
+
+
+def test_the_page_holds_all_it_needs_and_its_links_lead_somewhere(results):
+    page = (results / "index.html").read_text(encoding="utf-8")
+    references = References(page)
+    assert all(address.startswith("data:") for address in references.fetched)
+    assert not re.search(r"https?:|@import|url\((?!#)", page)
+    assert len(references.links) > 50
+    for link in set(references.links):
+        assert link in references.anchors if link.startswith("#") else (results / link).exists(), link
+
+
+def test_the_page_names_the_norm_beside_certified_numbers(results):
+    page = (results / "index.html").read_text(encoding="utf-8")
+    assert "no ℓ∞ perturbation of the image within" in page
+    assert page.count('<div class="pair">') == page.count(">ℓ∞ radius (in 1/255 of the pixel range)<") > 0
+
+
+def test_every_row_of_the_page_leads_to_the_recipes_of_its_seeds(results):
+    page = (results / "index.html").read_text(encoding="utf-8")
+    row = re.compile(
+        r'<tr class="m-(\w+)[^"]*" data-recipes="([^"]+)"><th scope="row"><a href="#([^"]+)"', flags=re.DOTALL
+    )
+    rows = row.findall(page)
+    assert {method for method, *_ in rows} == {"cohen", "static_mask", "adaptive"}
+    recipes = set(re.findall(r'<details class="recipe" id="([^"]+)"', page))
+    for method, seeds, link in rows:
+        assert link == seeds.split()[0]
+        assert recipes.issuperset(seeds.split())
+        assert all(f"-{method}-" in seed for seed in seeds.split())
+
+
+def test_every_recipe_is_on_the_page(results):
+    page = unescape((results / "index.html").read_text(encoding="utf-8"))
+    recipes = list(results.glob("*/*/recipe.yaml"))
+    assert len(recipes) > 3
+    for path in recipes:
+        at = page.index(f'id="recipe-{path.parent.parent.name}-{path.parent.name}"')
+        assert page[at:].split("<pre", 1)[1].split(">", 1)[1].startswith(path.read_text(encoding="utf-8"))
+
+
+def test_names_from_files_are_escaped(tmp_path):
+    build_cell(tmp_path / "a", kind="folder", title="<script>alert(1)</script>")
+    write_results(tmp_path, tmp_path)
+    assert "<script>alert" not in (tmp_path / "index.html").read_text(encoding="utf-8")
+
+
+def test_nothing_certified_yet_is_a_page_too(tmp_path):
+    build_cell(tmp_path / "fast", certified=False, voted=False)
+    write_results(tmp_path, tmp_path)
+    assert "Nothing is certified here yet" in (tmp_path / "index.html").read_text(encoding="utf-8")
+
+
+def test_ars_report_takes_packed_results_a_sweep_and_runs(results, tmp_path, capsys):
+    assert main(["report", str(results), "--out", str(tmp_path / "whole")]) == 0
+    for name, path in files_of(tmp_path / "whole").items():
+        assert path.read_bytes() == (results / name).read_bytes(), name
+    assert main(["report", str(results / "small"), "--out", str(tmp_path / "sweep")]) == 0
+    assert main(["report", *map(str, (results / "small").iterdir()), "--out", str(tmp_path / "runs")]) == 0
+    sweep, runs = (files_of(tmp_path / name) for name in ("sweep", "runs"))
+    assert sweep.keys() == runs.keys() > {"index.html", "curves.svg"}
+    assert all(sweep[name].read_bytes() == runs[name].read_bytes() for name in sweep)
+    capsys.readouterr()
+    assert main(["report", str(results), "--json", "--out", str(tmp_path / "no")]) == 2
+    assert "packed results" in capsys.readouterr().err
+    assert not (tmp_path / "no").exists()
+
+
+def test_an_empty_folder_is_one_sentence_and_exit_code_2(tmp_path, capsys):
+    assert main(["results", str(tmp_path)]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"ars: {tmp_path} holds no results yet")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_runs_that_are_not_packed_and_files_as_folders_are_refused(tmp_path, capsys):
+    folder = build_cell(tmp_path / "root" / "fast", images=5) / "certify/test"
+    (tmp_path / "file").touch()
+    for arguments in ([tmp_path / "root", "--out", tmp_path / "file"], [tmp_path / "file", "--out", tmp_path / "new"]):
+        assert main(["results", *map(str, arguments)]) == 2
+        assert "file is a file" in capsys.readouterr().err
+    (folder / "shard-00000.jsonl").write_bytes(gzip.decompress((folder / "records.jsonl.gz").read_bytes()))
+    (folder / "records.jsonl.gz").unlink()
+    assert main(["results", str(tmp_path / "root")]) == 2
+    assert "not packed" in capsys.readouterr().err
+
+
+def test_a_refused_build_leaves_the_old_one(copied):
+    (copied / "paper/cohen-k64-s0.5-seed0/vote.json").write_bytes(b"cut")
+    before = {name: path.read_bytes() for name, path in files_of(copied).items()}
+    assert main(["results", str(copied)]) == 2
+    assert {name: path.read_bytes() for name, path in files_of(copied).items()} == before
+
+
+def test_a_cell_without_records_is_named(tmp_path, capsys):
+    build_cell(tmp_path / "fast", images=5)
+    bare = build_cell(tmp_path / "fast", seed=1, certified=False)
+    assert main(["results", str(tmp_path)]) == 0
+    [line] = capsys.readouterr().err.splitlines()
+    assert re.search(f"{bare} has no records.*pack it again", line)

@@ -1,0 +1,103 @@
+"""What the page says of a block: the verdict, the best row, and who is how far ahead."""
+
+from dataclasses import replace
+
+import pytest
+
+from ars.report.comparison import compare
+from ars.report.grouping import make_sections
+from ars.report.measures import Lead
+from ars.report.table import make_table
+from ars.report.views import views_of_runs
+from ars.runs.run import load_runs
+
+
+@pytest.fixture
+def judge(make_run, make_record):
+    """Compares methods by which of so many images each is right about, all certified at 4.5/255."""
+
+    def build(**right):
+        paths = []
+        for method, images in right.items():
+            changes = {"alpha": 0.4} if method == "unicr" else {}
+            records = [make_record(index, 1, hit, 4.5 / 255, **changes) for index, hit in enumerate(images)]
+            paths.append(make_run(method, method=method, shards=[records]))
+        [view] = views_of_runs(make_table(make_sections(load_runs(paths))), {})
+        return view, compare(view, view.blocks[0])
+
+    return build
+
+
+def labels(comparison):
+    return [member.label for member, best in zip(comparison.members, comparison.best, strict=True) if best]
+
+
+def test_a_clear_lead_makes_a_row_the_best(judge):
+    _, found = judge(cohen=[0] * 20 + [1] * 20, static_mask=[0] * 25 + [1] * 15, adaptive=[1] * 40)
+    assert labels(found) == ["ARS"]
+    assert found.verdict == (
+        "ARS is best: it certifies the correct answer for 100.0% of the 40 images, 50.0 ± 8.0 points more than "
+        "Cohen et al., the next."
+    )
+    assert [(other.label, standard) for other, standard, _ in found.leads] == [
+        ("Cohen et al.", "50.0 ± 8.0"),
+        ("static mask", "62.5 ± 7.8"),
+    ]
+
+
+def test_a_lead_within_two_standard_errors_may_be_chance(judge):
+    _, found = judge(cohen=[0, 1, 1, 1], adaptive=[1, 1, 1, 1])
+    assert found.verdict.startswith("ARS is ahead")
+    assert found.verdict.endswith("25.0 ± 25.0 points, may be chance.")
+    assert labels(found) == ["ARS"]
+
+
+def test_of_one_image_no_lead_is_certain(judge):
+    assert "may be chance" in judge(cohen=[0], adaptive=[1])[1].verdict
+
+
+def test_rows_of_equal_accuracy_are_level(judge):
+    _, found = judge(cohen=[0, 1], adaptive=[1, 0])
+    assert "are level" in found.verdict
+    assert labels(found) == []
+
+
+def test_no_row_is_best_among_rows_that_cannot_be_compared(judge):
+    _, found = judge(cohen=[0, 1, 1, 1], unicr=[1, 1, 1, 1])  # at another alpha
+    assert "not all rows can be compared" in found.verdict
+    assert labels(found) == []
+
+
+def test_a_mean_over_other_seeds_makes_no_row_the_best(judge):
+    view, _ = judge(cohen=[0] * 20 + [1] * 20, adaptive=[1] * 40)
+    behind = replace(view, lead=lambda one, other, bound: (Lead(-0.1, 0.01), None))
+    found = compare(behind, view.blocks[0])
+    assert "on the same seeds Cohen et al. is not behind" in found.verdict
+    assert labels(found) == []
+
+
+def test_a_single_row_has_its_radius_in_the_verdict(judge):
+    _, found = judge(adaptive=[0, 1])
+    assert found.verdict.endswith("50.0% of the 2 images, with an average radius of 2.24/255.")
+    assert labels(found) == []
+
+
+def test_a_grid_without_radius_zero_is_judged_at_its_smallest_radius(make_run, make_decided):
+    def run(method, certified):
+        records = [make_decided(index, 1, 1, number, grid=(1 / 255, 3 / 255)) for index, number in enumerate(certified)]
+        return make_run(method, method=method, shards=[records])
+
+    table = make_table(make_sections(load_runs([run("cohen", (1, 0)), run("adaptive", (2, 1))])))
+    [view] = views_of_runs(table, {})
+    found = compare(view, view.blocks[0])
+    assert "at radius 1/255 for 100.0%" in found.verdict
+    assert dict(
+        zip([column.name for column in found.columns], [column.texts for column in found.columns], strict=True)
+    )["≥ 1/255"] == ("50.0", "100.0")
+
+
+def test_what_narrow_screens_hide_in_one_table_the_other_shows(judge):
+    _, found = judge(cohen=[0, 1], adaptive=[1, 1])
+    wide, narrow = ([column.texts for column in columns if column.kind == kind]
+                    for columns, kind in ((found.columns, "wide"), (found.details, "narrow")))  # fmt: skip
+    assert wide == narrow != []

@@ -1,0 +1,219 @@
+"""The table as text, as JSON and on a terminal, and the images of a run as CSV."""
+
+import json
+import re
+
+import pytest
+from rich.console import Console
+
+from ars.certification.schedule import Schedule
+from ars.cli.report import print_table
+from ars.report.curves import draw_curves
+from ars.report.grouping import make_sections
+from ars.report.rendering import block_cells, cells, headers, images_csv, note, to_json, to_markdown, to_rich
+from ars.report.table import make_table
+from ars.runs.run import ReportError, load_runs
+
+
+@pytest.fixture
+def table(make_run, make_record):
+    """Two seeds of ARS, standard accuracies 1/2 and 1."""
+    better = [[make_record(index, 1, 1, 4.5 / 255, seconds=1.5) for index in range(4)]]
+    paths = [make_run("a0", method="adaptive"), make_run("a1", method="adaptive", seed=1, shards=better)]
+    return make_table(make_sections(load_runs(paths)))
+
+
+@pytest.fixture
+def unlike(make_run, make_record):
+    """Two methods at different alphas, on different test inputs."""
+    shards = [[make_record(index, 1, 1, 4.5 / 255, alpha=0.4) for index in range(4)]]
+    theirs = [[make_record(index, 1, 1, 4.5 / 255) for index in range(4)]]
+    paths = [make_run("theirs", shards=theirs, data={"seed": 0})]
+    paths.append(make_run("ours", method="adaptive", shards=shards, data={"seed": 1}))
+    return make_table(make_sections(load_runs(paths)))
+
+
+@pytest.fixture
+def decided(make_run, make_decided):
+    """A run of curve mode without radius 0, beside one in fixed mode."""
+    grid = (1 / 255, 3 / 255)
+    shards = [[make_decided(0, 1, 1, 2, grid=grid), make_decided(1, 1, 1, 0, grid=grid)]]
+    return make_table(make_sections(load_runs([make_run("a"), make_run("b", shards=shards)])))
+
+
+def printed(table):
+    console = Console(width=200, record=True)
+    console.print(to_rich(table))
+    return console.export_text()
+
+
+def test_the_note_gives_the_largest_standard_error(table, make_run, make_record):
+    assert "at most 25.0 points" in note(table.blocks[0])
+    right = make_run("right", method="adaptive", shards=[[make_record(index, 1, 1, 0.1) for index in range(4)]])
+    assert "at most 25.0 points" in note(make_table(make_sections(load_runs([right, make_run("half")]))).blocks[0])
+
+
+def test_headings_name_the_norm(make_run, make_record):
+    l2 = make_run("b", shards=[[make_record(0, 0, 0, 0.6, norm="l2")]])
+    table = make_table(make_sections(load_runs([make_run("a"), l2])))
+    for text in (to_markdown(table), printed(table)):
+        assert text.count("σ = 0.5, ℓ∞, under") == text.count("σ = 0.5, ℓ2, under") == 2  # each under both bounds
+
+
+def test_alpha_is_said_once_where_all_rows_have_it(table):
+    for block in table.blocks:
+        assert block.caption.endswith((" bound, α = 0.05, N = 100", " bounds, α = 0.05, N = 100"))
+        assert not {"α", "N"} & set(headers(block))
+        assert f"{block.section.heading}, {block.caption}; {block.judged}\n" in to_markdown(table)
+        assert f"{block.section.heading}, {block.caption}; r in" in printed(table)
+
+
+def test_alpha_is_shown_with_all_of_its_digits(make_run, make_record):
+    shards = [[make_record(index, 1, 1, 4.5 / 255, alpha=0.0500000499) for index in range(4)]]
+    table = make_table(make_sections(load_runs([make_run("run", shards=shards)])))
+    assert "α = 0.0500000499," in table.blocks[0].caption
+
+
+def test_the_number_of_draws_has_a_column_where_rows_differ_in_it(make_run, make_record):
+    more = [[make_record(index, 1, 1, 6.5 / 255, schedule=Schedule("radius", 20_000, (), 0.01)) for index in range(4)]]
+    [section] = make_sections(load_runs([make_run("theirs"), make_run("ours", method="adaptive", shards=more)]))
+    table = make_table([section])
+    for block in table.blocks:
+        shown = [dict(zip(headers(block), texts, strict=True)) for texts in block_cells(block)]
+        assert [(row["method"], row["N"]) for row in shown] == [("Cohen et al.", "100"), ("ARS", "≤ 20,000")]
+        assert "several N" in block.caption
+        assert [block.label(row) for row in block.rows] == ["Cohen et al., N = 100", "ARS, N ≤ 20,000"]
+        assert "with more of them radii are larger" in note(block)
+
+
+def test_alpha_has_a_column_where_rows_differ_in_it(unlike):
+    assert len(unlike.sections) == 1
+    for block in unlike.blocks:
+        shown = [dict(zip(headers(block), texts, strict=True)) for texts in block_cells(block)]
+        assert [(row["method"], row["α"], row["s/image"]) for row in shown] == [
+            ("Cohen et al.", "0.05", "0.5"),
+            ("ARS", "0.4", "0.5"),
+        ]
+        assert "several α" in block.caption
+        assert [block.label(row) for row in block.rows] == ["Cohen et al., α = 0.05", "ARS, α = 0.4"]
+    assert re.search(r"\| 4 \| 0\.4 \| 0\.5 \|$", to_markdown(unlike), flags=re.MULTILINE)
+    assert re.search(r"ARS .* 4 +0\.4 +0\.5", printed(unlike))
+    assert "at a larger one more is certified" in note(unlike.blocks[0])
+    assert "α = 0.4" in draw_curves(unlike.sections).svg.decode()
+
+
+def test_other_test_inputs_are_owned_up_to_wherever_the_table_is(unlike):
+    sentence = "did not all answer for the same images; only those of one set can be compared: theirs | ours."
+    assert unlike.blocks[0].section.image_sets == [[run] for run in unlike.blocks[0].section.runs]
+    assert sentence in note(unlike.blocks[0])
+    assert to_markdown(unlike).count(sentence) == 2
+    assert " ".join(printed(unlike).split()).count(sentence) == 2
+    assert [block["same_images"] for block in json.loads(to_json(unlike))] == [False, False]
+    assert "not the same images" in draw_curves(unlike.sections).svg.decode()
+
+
+def test_seeds_with_other_numbers_of_images_show_both(make_run, make_record):
+    paths = [make_run("a"), make_run("b", seed=1, shards=[[make_record(0, 0, 0, 0.1)]])]
+    block = make_table(make_sections(load_runs(paths))).blocks[0]
+    assert dict(zip(headers(block), block_cells(block)[0], strict=True))["n"] == "1-4"
+    assert "can be compared: a | b." in note(block)
+
+
+def test_json_has_the_numbers_in_full(table):
+    headline, _ = json.loads(to_json(table))
+    (row,) = headline["rows"]
+    assert row["standard_accuracy"]["values"] == [0.5, 1.0]
+    assert row["average_certified_radius"]["mean"] == pytest.approx((7 / 4 + 4.5) / 2)
+    assert [entry["radius"] for entry in row["certified_accuracy"]] == [0.5, 1, 2, 4]
+    assert (row["seeds"], row["images"], headline["radius_unit"]) == ([0, 1], [4, 4], "1/255")
+
+
+def test_the_terminal_shows_every_cell(table):
+    console = Console(width=160, record=True)
+    console.print(to_rich(table))
+    text = console.export_text()
+    assert all(cell in text for block in table.blocks for row in block.rows for cell in cells(row))
+
+
+@pytest.mark.parametrize(("terminal", "columns"), [(False, 80), (True, 80), (True, 40)])
+def test_no_number_is_cut_beside_a_long_name(make_run, capsys, monkeypatch, terminal, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setattr(Console, "is_terminal", terminal)
+    name = "a_package_of_my_own.a_module_with_a_long_name:my_model"
+    table = make_table(make_sections(load_runs([make_run("a", method=name)])))
+    print_table(table)
+    text = capsys.readouterr().out
+    for block in table.blocks:
+        shown, *numbers = cells(block.rows[0])
+        assert all(number in text for number in numbers)
+        assert (shown in text) == (not terminal)
+    assert "…" not in text
+
+
+def test_a_grid_has_columns_of_its_own_and_what_it_did_not_decide_is_blank(decided):
+    *_, block = decided.blocks
+    assert headers(block)[:4] == ["method", "standard", "≥ 1/255", "≥ 3/255"]
+    assert cells(block.rows[0])[:6] == ["Cohen et al.", "–", "50.0", "50.0", "–", "–"]
+    assert block.caption == "under Cohen et al.'s bound, α = 0.05, N ≤ 10,000, decided at these radii only"
+    assert "at most" not in note(block)
+    assert len(decided.sections[1]) == 1
+
+
+def test_json_of_a_grid_has_no_number_that_was_not_decided(decided):
+    *_, block = json.loads(to_json(decided))
+    (row,) = block["rows"]
+    assert row["standard_accuracy"] == {"mean": None, "std": None, "values": [], "standard_error": None}
+    assert row["average_certified_radius"]["mean"] is None
+    assert [entry["mean"] for entry in row["certified_accuracy"]] == [0.5, 0.5]
+    assert (row["mode"], row["n_estimate"], row["draws_per_image"]["mean"]) == ("curve", 10_000, 100)
+
+
+def test_every_two_rows_are_in_the_json_and_the_last_one_is_told(make_run, make_record):
+    better = [[make_record(index, truth, truth, 4.5 / 255) for index, truth in enumerate((0, 1, 2, 0))]]
+    paths = [make_run("a"), make_run("m", method="static_mask"), make_run("b", method="adaptive", shards=better)]
+    table = make_table(make_sections(load_runs(paths)))
+    block, _ = json.loads(to_json(table))
+    told = {(it["method"], it["less"]): it["standard_accuracy"]["mean"] for it in block["differences"]}
+    assert told == {
+        ("ARS", "Cohen et al."): 0.5, ("ARS", "static mask"): 0.5, ("static mask", "Cohen et al."): 0.0,
+    }  # fmt: skip
+    radius = block["differences"][0]["average_certified_radius"]["mean"]
+    assert radius == pytest.approx(2.75)  # in the unit of the report
+    sentence = "ARS less Cohen et al.: 50.0 ± 28.9; less static mask: 50.0 ± 28.9 (standard"
+    assert sentence in to_markdown(table)
+
+
+def test_a_line_an_image_with_radii_that_are_cut(make_run, make_record):
+    shards = [[make_record(0, 0, 0, 1.99999 / 255), make_record(1, 2, 1, 0.0)]]
+    path = make_run("own", shards=shards)
+    (path / "certify" / "test" / "files.json").write_text(json.dumps(["a/1, old.png", "b/2\udcff.png"]))
+    (run,) = load_runs([path])
+    assert images_csv(run).splitlines() == [
+        "index,file,truth,label,radius_255,norm,candidate,votes,draws",
+        '0,"a/1, old.png",zero,zero,1.9999,linf,zero,98,100',
+        "1,b/2\udcff.png,two,,0.0000,linf,one,98,100",
+    ]
+
+
+def test_radii_of_a_grid_are_as_asked_for_and_files_that_are_not_known_are_empty(make_run, make_decided):
+    (run,) = load_runs([make_run("own", shards=[[make_decided(0, 0, 0, 2)]])])
+    assert images_csv(run).splitlines()[1] == "0,,zero,zero,2.0000,linf,zero,98,100"
+
+
+def test_l2_radii_have_their_norm_beside_them(make_run, make_record):
+    (run,) = load_runs([make_run("own", shards=[[make_record(0, 0, 0, 0.6, norm="l2")]])])
+    assert images_csv(run).splitlines() == [
+        "index,file,truth,label,radius,norm,candidate,votes,draws",
+        "0,,zero,zero,0.6000,l2,zero,98,100",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [("[", r"files\.json cannot be read .* remove it"), ('["a"]', r"names 1 files, but none for image 3; restore")],
+)
+def test_names_that_cannot_be_theirs_are_refused(make_run, content, words):
+    path = make_run("own")
+    (path / "certify" / "test" / "files.json").write_text(content)
+    with pytest.raises(ReportError, match=words):
+        load_runs([path])
