@@ -3,8 +3,9 @@
     PYTHONPATH=src python3 benchmarks/certify.py --out certify.json
 
 The reference is eager float32 by torch's defaults, batches of 100, one image at a time, counts fetched each batch. The
-engine is count_votes as certify calls it, in bf16. Seconds an image are those of N = 50,000 draws, scaled up from the
-draws that were timed; preparing and compiling are timed apart. Fractions of the peak count the networks' arithmetic
+engine is the vote loop of a Certifier, in bf16. Seconds per image are those of N = 50,000 draws, scaled up from the
+draws that were timed; preparing and compiling are timed apart. certifier_s is a further image of the same Certifier,
+one_line_s a further call of ars.certify, which prepares anew. Fractions of the peak count the networks' arithmetic
 as trained; fractions of the copy bandwidth count each convolution's input and output once in bf16, so that they
 exceed 1 where fused layers leave their activations on chip. On a CPU it compares the embedded benchmark's models.
 """
@@ -25,9 +26,10 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from ars.certification import engine
-from ars.certification.sampling import count_votes
-from ars.methods import adaptive, cohen
+import ars
+from ars.certification.settings import CertifySettings
+from ars.methods.adaptive import adaptive
+from ars.methods.cohen import cohen
 from ars.models import Normalize, UNet, cifar_resnet, resnet50, small_cnn
 from ars.smoothing import SmoothedClassifier
 
@@ -68,8 +70,13 @@ def reference(model: SmoothedClassifier, image: Tensor, draws: int) -> np.ndarra
     return counts
 
 
-def packed(model: SmoothedClassifier, image: Tensor, draws: int) -> np.ndarray:
-    return count_votes(model, image, [0], n=draws, stage="estimate", seed=0, precision="bfloat16")
+def make_certifier(model: SmoothedClassifier) -> ars.Certifier:
+    settings = CertifySettings(n_estimate=N, seed=0, precision="bfloat16")
+    return ars.Certifier(model, settings, expect=10_000)  # as in a run of many images
+
+
+def one_line(model: SmoothedClassifier, image: Tensor) -> object:
+    return ars.certify(model, image, n_estimate=N, seed=0, precision="bfloat16")
 
 
 def timed(run: Callable[[int], object], draws: int, budget: float) -> tuple[float, float]:
@@ -124,7 +131,7 @@ def ceilings(device: torch.device) -> dict[str, float]:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    lines = ["| | reference, s an image | engine, s an image | ratio | of bf16 peak | of copy bandwidth |"]
+    lines = ["| | reference, s per image | engine, s per image | ratio | of bf16 peak | of copy bandwidth |"]
     lines.append("|---|---|---|---|---|---|")
     for row in rows:
         lines.append(
@@ -146,7 +153,6 @@ def main() -> None:
     device = torch.device(options.device)
     gpu = device.type == "cuda"
     cases = options.only or [case for case in CASES if ("embedded" in case) != gpu]
-    engine.COMPILE_AFTER = 0  # as in a run of many images
     top = ceilings(device)
     rows: list[dict[str, Any]] = []
     for case in cases:
@@ -155,12 +161,17 @@ def main() -> None:
         slow, _ = timed(lambda n: reference(model, image, n), 1000, options.seconds)  # noqa: B023
         if gpu:
             torch.cuda.reset_peak_memory_stats()
-        fast, first = timed(lambda n: packed(model, image, n), N if gpu else 5000, options.seconds)  # noqa: B023
+        certifier = make_certifier(model)
+        draws = N if gpu else 5000
+        fast, first = timed(lambda n: certifier.votes(image, n=n, stage="estimate"), draws, options.seconds)  # noqa: B023
+        whole = timed(lambda n: certifier(image), 1, options.seconds)[0] if gpu else None  # noqa: B023
+        alone = timed(lambda n: one_line(model, image), 1, options.seconds)[0] if gpu else None  # noqa: B023
         rows.append(
             {
                 "case": case, "reference_s": slow * N, "engine_s": fast * N, "ratio": slow / fast,
                 "draws_a_second": round(1 / fast), "reference_draws_a_second": round(1 / slow),
-                "first_call_s": first, "of_peak": flops / fast / top["flops"],
+                "first_call_s": first, "certifier_s": whole, "one_line_s": alone,
+                "of_peak": flops / fast / top["flops"],
                 "of_bandwidth": moved / fast / top["bytes"], "gflop_a_draw": flops / 1e9, "mb_a_draw": moved / 1e6,
                 "peak_gb": torch.cuda.max_memory_allocated() / 1e9 if gpu else None,
             }
@@ -168,7 +179,7 @@ def main() -> None:
         print("  ".join(f"{k}={round(v, 4) if isinstance(v, float) else v}" for k, v in rows[-1].items()), flush=True)
         if options.profile and gpu:
             with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiler:
-                packed(model, image, N // 2)
+                certifier.votes(image, n=N // 2)
             print(profiler.key_averages().table(sort_by="cuda_time_total", row_limit=20, max_name_column_width=60))
     triton = version("triton") if find_spec("triton") else None
     record = {

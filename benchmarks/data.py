@@ -27,19 +27,18 @@ import PIL
 import torch
 from torch.nn import functional as F
 
-from ars.certification.sampling import autocast
 from ars.data.benchmark import Labelled, Part
 from ars.data.celeba import celeba
-from ars.data.decoded import DecodedImages
-from ars.data.errors import DataError
+from ars.data.decoding import DecodedImages, Pictures
+from ars.data.image_files import decode
 from ars.data.imagenet import imagenet
-from ars.data.images import decode
-from ars.data.loading import Pictures
+from ars.data.kinds import DataError
 from ars.data.pasted import Material, PastedImages
-from ars.experiments.build import build_model
-from ars.experiments.device import choose_device, choose_precision
-from ars.experiments.recipe import Classifier, Mask, Recipe
-from ars.training.optimizers import make_optimizers
+from ars.kernels.precision import autocast, choose_precision
+from ars.recipes.build import build_model
+from ars.recipes.recipe import Classifier, Mask, Recipe
+from ars.training.step import make_optimizers
+from ars.workflows.hardware import choose_device
 
 ROUNDS = 5
 

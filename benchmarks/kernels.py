@@ -14,10 +14,10 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from ars.kernels.bottleneck import FusedResNet50
-from ars.kernels.half import Half
-from ars.kernels.images import Finish, FromImages
+from ars.kernels.bf16 import Half
+from ars.kernels.pixels import Finish, FromImages
 from ars.kernels.resnet import FusedResNet
+from ars.kernels.resnet50 import FusedResNet50
 from ars.kernels.unet import FusedUNet
 from ars.models import CifarResNet, Normalize, ResNet50, UNet, cifar_resnet, resnet50
 from ars.smoothing import Release, minimum_variance

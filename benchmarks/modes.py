@@ -19,12 +19,12 @@ from pathlib import Path
 
 import torch
 
-from ars.certification.records import Record
-from ars.experiments.certifying.local_engine import certify_run
-from ars.experiments.certifying.request import Request
-from ars.experiments.device import choose_device
-from ars.experiments.recipe import CertifySettings
-from ars.experiments.recipe_file import read_recipe
+from ars.certification.settings import CertifySettings
+from ars.recipes.read import read_recipe
+from ars.runs.records import Record
+from ars.workflows.certify import certify_run
+from ars.workflows.hardware import choose_device
+from ars.workflows.request import Request
 
 GRID = tuple(step / 4 / 255 for step in (0, 1, 2, 4, 6, 8, 10, 12))
 

@@ -10,10 +10,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ars.certification.sampling import local_votes
-from ars.experiments.device import choose_device
-from ars.experiments.run import load_run
-from ars.experiments.weights import halved
+from ars.certification.certifier import Certifier
+from ars.certification.settings import CertifySettings
+from ars.kernels.precision import PRECISIONS
+from ars.workflows.hardware import choose_device
+from ars.workflows.load import load_run
+from ars.workflows.weights import to_bf16
 
 
 def main() -> None:
@@ -30,18 +32,15 @@ def main() -> None:
         rounded = deepcopy(model)
         with torch.no_grad():
             for tensor in rounded.state_dict().values():
-                tensor.copy_(halved(tensor))
+                tensor.copy_(to_bf16(tensor))
         indices = range(benchmark.size("test"))
         images, labels = (part.to(device) for part in benchmark.examples("test", indices))
         truth = labels.cpu().numpy()
-        for precision in ("float32", "bfloat16"):
+        for precision in PRECISIONS:
             before, after = (
-                local_votes(
-                    it.localise(images), images, indices,
-                    n=options.draws, stage="select", seed=0, precision=precision,
-                )
-                for it in (model, rounded)
-            )  # fmt: skip
+                Certifier(version, CertifySettings(precision=precision)).votes(images, indices, n=options.draws)
+                for version in (model, rounded)
+            )
             moved = np.abs(before - after).sum() / 2 / before.sum()
             labels_before, labels_after = before.argmax(axis=1), after.argmax(axis=1)
             changed = int((labels_before != labels_after).sum())

@@ -16,10 +16,9 @@ from pathlib import Path
 import numpy as np
 from scipy.special import betaincinv, ndtr, ndtri
 
-from ars.certification.curve import CurveRule
-from ars.certification.records import read_records
 from ars.certification.schedule import Schedule
-from ars.certification.stopping import RadiusRule, Rule
+from ars.certification.stopping import CurveRule, RadiusRule, Rule
+from ars.runs.records import read_records
 
 IMAGES, SELECT = 4000, 100
 GRIDS = {

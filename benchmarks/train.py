@@ -28,11 +28,11 @@ from torch.utils.data import DataLoader, Dataset
 
 from ars.data.benchmark import Part
 from ars.data.pasted import Material, PastedImages
-from ars.experiments.build import build_model
-from ars.experiments.recipe import Recipe
-from ars.experiments.recipe_file import read_recipe
+from ars.recipes.build import build_model
+from ars.recipes.read import read_recipe
+from ars.recipes.recipe import Recipe
 from ars.training.loop import Trainer
-from ars.training.objective import Objective
+from ars.training.loss import Objective
 from ars.training.progress import Progress
 from ars.training.settings import Optimizer
 

@@ -1,7 +1,6 @@
-"""Adaptive Randomized Smoothing: classifiers whose predictions come with a proof, and which adapt to each input.
+"""Adaptive Randomized Smoothing: image classifiers that adapt to each input and prove their predictions robust.
 
-The public names and packages are loaded when they are first used, so that the theory and the command line's help never
-wait for torch.
+Public names and packages are loaded on first use, so the theory and the command line's help never wait for torch.
 """
 
 from typing import TYPE_CHECKING
@@ -18,9 +17,13 @@ if TYPE_CHECKING:
     from ars import theory as theory
     from ars import training as training
     from ars.certification.certificate import Certificate, Prediction
-    from ars.certification.procedure import certify, predict
-    from ars.experiments.trained import load
-    from ars.methods import adaptive, cohen, static_mask, sukenik, unicr
+    from ars.certification.certifier import Certifier, certify, predict
+    from ars.certification.settings import CertifySettings
+    from ars.methods.adaptive import adaptive
+    from ars.methods.cohen import cohen
+    from ars.methods.static_mask import static_mask
+    from ars.methods.sukenik import sukenik
+    from ars.methods.unicr import unicr
     from ars.smoothing import (
         Gaussian,
         MaskedGaussian,
@@ -34,10 +37,13 @@ if TYPE_CHECKING:
         normal_like,
     )
     from ars.theory import Ball, UnsupportedThreat, certified_radius, split_noise
+    from ars.workflows.load import load
 
 __all__ = [
     "Ball",
     "Certificate",
+    "Certifier",
+    "CertifySettings",
     "Gaussian",
     "MaskedGaussian",
     "Prediction",
@@ -64,9 +70,14 @@ __all__ = [
 
 _HOMES = {
     "ars.certification.certificate": ("Certificate", "Prediction"),
-    "ars.certification.procedure": ("certify", "predict"),
-    "ars.experiments.trained": ("load",),
-    "ars.methods": ("adaptive", "cohen", "static_mask", "sukenik", "unicr"),
+    "ars.certification.certifier": ("Certifier", "certify", "predict"),
+    "ars.certification.settings": ("CertifySettings",),
+    "ars.workflows.load": ("load",),
+    "ars.methods.adaptive": ("adaptive",),
+    "ars.methods.cohen": ("cohen",),
+    "ars.methods.static_mask": ("static_mask",),
+    "ars.methods.sukenik": ("sukenik",),
+    "ars.methods.unicr": ("unicr",),
     "ars.smoothing": (
         "Gaussian",
         "MaskedGaussian",

@@ -1,4 +1,4 @@
-"""Names of a package that are loaded when they are first used, so that nobody waits for torch who does not need it."""
+"""Load the names of a package when they are first used, so that only code that needs torch waits for it."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
@@ -8,7 +8,7 @@ from typing import Any
 def lazily(
     package: str, homes: Mapping[str, Iterable[str]], *, submodules: Sequence[str] = (), others: Sequence[str] = ()
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The __getattr__ and the __dir__ of a package; homes says which module has which of its names.
+    """The __getattr__ and __dir__ of a package; homes maps each module to the names that it defines.
 
     >>> getattr_, dir_ = lazily("ars", {"ars.theory": ["Ball"]}, submodules=["theory"])
     >>> getattr_("Ball") is getattr_("theory").Ball, dir_()

@@ -12,19 +12,19 @@ from ars.theory.rounding import ERROR
 Bound = Literal["cohen", "classes"]
 BOUNDS: tuple[Bound, ...] = get_args(Bound)
 
-# Share of alpha for the predicted class in the class bounds; an even split loses .02 to .05 tau.
+# The predicted class's share of alpha in the class bounds; an even split loses .02 to .05 tau.
 TOP_SHARE = 0.9
-# The inverse incomplete beta function rounds either way: a level a little below alpha keeps its result inside. It can
-# be off by more than that (tail 4e-8 above alpha at 99,001 of 100,000, alpha 1e-6), so the tail itself is checked too.
+# The inverse incomplete beta function may round in either direction, so it is evaluated slightly below alpha. Its error
+# can be larger than that (tail 4e-8 above alpha at 99,001 of 100,000, alpha 1e-6), so the tail itself is checked too.
 LEVEL = 1 - 1e-9
 CHECKED = 1 - 5e-10
-# What may be asked for, and below which level, after alpha was shared, no bound is given: tails of less than 1e-244 are
-# found to be 0.
+# The range of alpha, and the level, after alpha was split, below which no bound is given: tails below 1e-244 are
+# computed as 0.
 LEAST_ALPHA, MOST_ALPHA, LEAST_LEVEL = 1e-100, 0.5, 1e-200
 
 
 def check_alpha(alpha: float) -> float:
-    """Refuse a failure probability that says nothing, as a confidence given in its place does, or that is next to 0."""
+    """Refuse a failure probability outside the range, such as a confidence given by mistake."""
     alpha = as_number("alpha", alpha)
     if not LEAST_ALPHA <= alpha <= MOST_ALPHA:
         raise ValueError(
@@ -47,7 +47,7 @@ def lower_bound(successes: int, n: int, alpha: float) -> float:
     p, step = float(betaincinv(*shape, alpha * LEVEL)), ERROR
     while betainc(*shape, p) > alpha * CHECKED:
         p, step = p * (1 - step), 2 * step
-    return 0.0 if math.isnan(p) else p  # the inverse may give up
+    return 0.0 if math.isnan(p) else p  # SciPy's inverse may fail
 
 
 def upper_bound(successes: int, n: int, alpha: float) -> float:
@@ -72,8 +72,8 @@ def class_probabilities(counts: Sequence[int], top: int, alpha: float, bound: Bo
     top must have been chosen without looking at these counts.
 
     - "cohen": lower at level alpha, upper = 1 - lower (Cohen et al.).
-    - "classes": lower at 0.9 alpha; the rest of alpha is shared by the K - 1 others (union bound, zero counts
-      included), whose largest count gives the upper bound.
+    - "classes": lower at level 0.9 alpha. The K - 1 other classes, including those without votes, share the rest of
+      alpha (union bound), and their largest count gives the upper bound.
 
     >>> class_probabilities([60, 20, 20], top=0, alpha=0.05, bound="classes")[1] < 0.5
     True
@@ -96,7 +96,7 @@ def class_probabilities(counts: Sequence[int], top: int, alpha: float, bound: Bo
 
 
 def least_draws(alpha: float, bound: Bound) -> int:
-    """The least N at which unanimous votes certify anything: alpha^(1/N) > 1/2.
+    """The smallest N at which unanimous votes certify anything: alpha^(1/N) > 1/2.
 
     >>> least_draws(0.05, "cohen"), least_draws(0.001, "cohen")
     (5, 10)
@@ -109,7 +109,7 @@ def least_draws(alpha: float, bound: Bound) -> int:
 
 
 def check_enough(n_estimate: int, alpha: float, bound: Bound) -> None:
-    """Refuse so few draws that even if all votes agree nothing is certified."""
+    """Refuse so few draws that even unanimous votes certify nothing."""
     check_alpha(alpha)
     least = least_draws(alpha, bound)
     if n_estimate < least:

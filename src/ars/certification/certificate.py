@@ -1,4 +1,4 @@
-"""The answer of a certification: a label with its radius, or an abstention."""
+"""The result of a certification: a label with its radius, or an abstention."""
 
 import math
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ from ars.theory import Norm
 class Certificate:
     """With probability at least 1 - alpha over the draws, no e with ||e||_norm <= radius changes the label.
 
-    label is None where the smoothed classifier abstained; the radius is then 0. All of the votes are here, and radii
-    holds the radius under each bound that may be applied to them: none but the rule's own where the votes decided
-    when to stop (stopped_by_data). In curve mode the radius is the largest certified one of schedule.radii.
+    label is None if the smoothed classifier abstained; the radius is then 0. The certificate holds all votes. radii has
+    the radius under each bound that may be applied to the votes: if the votes decided when to stop (stopped_by_data),
+    that is only the rule's own bound. In curve mode the radius is the largest certified one of schedule.radii.
     """
 
     label: int | None
@@ -38,7 +38,7 @@ class Certificate:
     ended: Ending
 
     def __post_init__(self) -> None:
-        # of a grid, 0 is a radius like any other
+        # in a grid, 0 is a radius like any other
         positive = 0 < self.radius < math.inf or self.radius in self.schedule.radii
         if not (self.radius == 0 if self.label is None else positive):
             raise ValueError(f"an abstention has radius 0 and a label a positive one, got {self.label}, {self.radius}")
@@ -54,7 +54,7 @@ class Certificate:
 
     @property
     def n_estimate(self) -> int:
-        """N, the number of draws that the radius rests on."""
+        """N, the number of draws that the radius is computed from."""
         return sum(self.counts)
 
     @property

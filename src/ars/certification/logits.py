@@ -1,18 +1,18 @@
-"""Logits: what votes can be counted from, and when two answers to the same draws are the same."""
+"""Logits: the requirements for counting votes, and when two sets of logits for the same draws are equal."""
 
 import torch
 from torch import Tensor
 
-CONTENDERS = 100  # classes that are compared, the leading ones; others win nothing
-SAME = 0.05  # of the spread over the draws: more than batches of another size round, less than a class needs to win
+CONTENDERS = 100  # how many leading classes are compared; the others never win
+SAME = 0.05  # share of the spread over the draws: above rounding at other batch sizes, below what changes a vote
 ROUNDING = 16  # units in the last place of the two logits compared
-RULED_OUT = 1e30  # in the place of infinite logits, whose differences are no numbers
+RULED_OUT = 1e30  # replaces infinite logits, whose differences are not numbers
 
-NO_NUMBERS = "the classifier gave logits that are no numbers (NaN), which vote for nothing; mend it first"
+NOT_A_NUMBER = "the classifier gave logits that are not numbers (NaN), which vote for no class; fix the model first"
 
 
 def check_logits(logits: object, images: int) -> None:
-    """Refuse what no vote can be counted from; whether all are numbers is not looked at."""
+    """Refuse logits from which no vote can be counted; NaN is not checked here."""
     if not isinstance(logits, Tensor) or logits.ndim != 2 or logits.shape[1] < 2:
         got = list(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
         raise ValueError(f"the classifier must give [b, classes] logits of two or more classes, got {got}")
@@ -23,20 +23,20 @@ def check_logits(logits: object, images: int) -> None:
 
 
 def alike(one: Tensor, other: Tensor, *, images: int, rounded_to: torch.dtype | None = None) -> bool:
-    """Whether two answers to the same draws, of so many images one after another, differ by rounding at most.
+    """Whether two sets of logits for the same draws, image after image, differ by no more than rounding.
 
-    Votes hang on the gaps between classes. How far a gap may be off is measured by how far it moves over the draws of
-    the same image: what all classes share, what differs between images, and classes that never win are no yardstick.
-    Rounding is that of the logits, or that to another type where the network may compute in it.
+    Votes depend on the gaps between classes. The tolerance for a gap is relative to its spread over the draws of the
+    same image. Offsets that all classes share, differences between images, and classes that never win do not count.
+    Rounding is that of the logits' type, or of another type in which the network may compute.
     """
     leading = _leading(torch.maximum(_finite(one), _finite(other)))
     gaps, moved = _gaps(one, leading, images), _gaps(other, leading, images)
     off, rounding = (gaps - moved).abs(), _rounding(one, leading, images, rounded_to or one.dtype)
-    return bool((off <= SAME * _spread(gaps) + rounding).all())  # no number is not alike
+    return bool((off <= SAME * _spread(gaps) + rounding).all())  # False for NaN
 
 
 def moves(logits: Tensor, *, images: int) -> bool:
-    """Whether some gap moves over the draws of an image; where none does, two answers are alike whatever made them."""
+    """Whether any gap varies over the draws of an image; if none does, comparing two answers proves nothing."""
     leading = _leading(_finite(logits))
     return bool((_spread(_gaps(logits, leading, images)) > _rounding(logits, leading, images, logits.dtype)).any())
 
@@ -56,13 +56,13 @@ def _gaps(logits: Tensor, leading: Tensor, images: int) -> Tensor:
 
 
 def _spread(gaps: Tensor) -> Tensor:
-    """How far gaps move over the draws; a few draws far away do not count."""
+    """The spread of gaps over the draws, without outliers."""
     away = (gaps - gaps.median(dim=1, keepdim=True).values).abs()
     return away.kthvalue(3 * gaps.shape[1] // 4, dim=1, keepdim=True).values
 
 
 def _rounding(logits: Tensor, leading: Tensor, images: int, to: torch.dtype) -> Tensor:
-    """How far rounding to a type moves gaps."""
-    exact = torch.finfo(to).eps if to.is_floating_point else 0.0
+    """How much rounding to a type changes gaps."""
+    unit = torch.finfo(to).eps if to.is_floating_point else 0.0
     sizes = _finite(logits)[:, leading].abs().view(images, -1, len(leading))
-    return ROUNDING * exact * (sizes.unsqueeze(3) + sizes.unsqueeze(2))
+    return ROUNDING * unit * (sizes.unsqueeze(3) + sizes.unsqueeze(2))

@@ -1,27 +1,33 @@
-"""How many draws a device makes at once, and how much of its memory they may take."""
+"""How many draws a device makes at once, and how much memory they may use; does not import torch at the top."""
 
-import torch
+from typing import TYPE_CHECKING
 
-from ars.certification.limits import BLOCK
-from ars.smoothing.mechanism import Images
+from ars.certification.schedule import BLOCK
+
+if TYPE_CHECKING:
+    import torch
+
+    from ars.smoothing.mechanism import Images
 
 GIB = 2**30
-# draws of so many pixels fill a GPU; more gain nothing, and the kernels count in 32 bits
+# draws with this many pixels fill a GPU; more gain nothing, and the kernels count in 32 bits
 GPU_PIXELS = 2**24
-# ... and about fill the caches of a CPU
+# draws with this many pixels about fill the caches of a CPU
 CPU_PIXELS = 2**19
-# what a pixel of a draw takes, amply, in the networks of the paper
-BYTES_A_PIXEL = 512
-# by CUDA device: bytes that torch may allocate
+# a generous estimate of the memory per pixel of a draw in the paper's networks
+BYTES_PER_PIXEL = 512
+# bytes that torch may allocate in this process, by CUDA device; torch's own limit is per process too
 _LIMITS: dict[int, int] = {}
 
 
-def limit_memory(device: torch.device, gib: float) -> None:
-    """Let torch allocate at most so much of a CUDA device in this process, whoever else uses the device.
+def limit_memory(device: "torch.device", gib: float) -> None:
+    """Let torch allocate at most this much of a CUDA device in this process.
 
-    The allocator itself keeps to it, so that the peak stays below whatever runs: a batch that would need more is
-    halved. CUDA's own context and code, some hundred MB, are not torch's and come on top.
+    The allocator itself enforces the limit: a batch that would need more is halved. CUDA's own context and code need
+    some hundred MB more.
     """
+    import torch
+
     if device.type != "cuda":
         raise ValueError(f"a memory limit needs a CUDA device, got {device}; leave it out")
     total = torch.cuda.get_device_properties(device).total_memory
@@ -31,23 +37,32 @@ def limit_memory(device: torch.device, gib: float) -> None:
     _LIMITS[_number(device)] = int(gib * GIB)
 
 
-def suitable_batch(images: Images) -> int:
+def suitable_batch(images: "Images") -> int:
     """How many draws of these images to make at once: whole blocks, at least one."""
     pixels = CPU_PIXELS
     if images.device.type == "cuda":
-        pixels = min(GPU_PIXELS, _free(images.device) // BYTES_A_PIXEL)
+        pixels = min(GPU_PIXELS, _free(images.device) // BYTES_PER_PIXEL)
     elif images.device.type != "cpu":
         pixels = GPU_PIXELS // 8
     return max(1, pixels // images[0, 0].numel() // BLOCK) * BLOCK
 
 
-def _free(device: torch.device) -> int:
+def is_short_of_memory(error: Exception) -> bool:
+    """Whether torch ran out of memory; only on a GPU does it raise a special class of error."""
+    return type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error)
+
+
+def _free(device: "torch.device") -> int:
     """Bytes that torch can still take on a CUDA device."""
-    own = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    free = torch.cuda.mem_get_info(device)[0] + own
+    import torch
+
+    reserved = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    free = torch.cuda.mem_get_info(device)[0] + reserved
     limit = _LIMITS.get(_number(device))
     return free if limit is None else min(free, limit - torch.cuda.memory_allocated(device))
 
 
-def _number(device: torch.device) -> int:
+def _number(device: "torch.device") -> int:
+    import torch
+
     return torch.cuda.current_device() if device.index is None else device.index

@@ -1,7 +1,7 @@
 """How many draws a radius needs, planned from the selection draws alone.
 
-The estimation draws are independent of the plan, so a bound at full alpha holds at the planned N like at any other
-fixed one. Nothing here can make a certificate wrong; a poor plan costs draws or radius.
+The estimation draws are independent of the plan, so a bound at full alpha holds at the planned N as at any fixed N.
+Nothing here can make a certificate wrong; a poor plan only costs draws or radius.
 """
 
 from collections.abc import Sequence
@@ -14,20 +14,20 @@ from scipy.stats import beta, binom
 
 from ars.certification.bounds import TOP_SHARE, Bound
 
-# Beta prior of p: Jeffreys' at 0; at 1 more mass, since smoothed classifiers are often all but unanimous there. An
-# image whose votes stay unanimous loses 1.4% of its radius at a tolerance of 1% (n_max = 50,000, alpha = .05); with
-# Jeffreys' 1/2 for the misses too it would lose 3.7%.
+# Beta prior of p: Jeffreys' at 0, and more mass at 1, because smoothed classifiers are often almost unanimous. An
+# image with unanimous votes loses 1.4% of its radius at a tolerance of 1% (n_max = 50,000, alpha = .05); with
+# Jeffreys' 1/2 for the misses it would lose 3.7%.
 PRIOR_HITS, PRIOR_MISSES = 0.5, 0.1
-# Quantiles of the posterior of p, and of the votes given p, that stand for the whole distribution.
+# Numbers of quantiles that approximate the posterior of p, and the distribution of the votes given p.
 POSTERIOR_NODES = 48
 VOTE_NODES = 8
 
 
 def plan_draws(selected: Sequence[int], *, alpha: float, bound: Bound, n_max: int, tolerance: float, block: int) -> int:
-    """The least N, in whole blocks, at which the expected radius is at least 1 - tolerance of that at n_max.
+    """The smallest N, in whole blocks, whose expected radius is at least 1 - tolerance times that at n_max.
 
-    The expectation is over the posterior of the candidate's probability given its selection votes; the rest
-    of the votes are shared out as the selection draws were. Radii are those of a Gaussian guarantee, up to its scale.
+    The expectation is over the posterior of the candidate's probability given its selection votes. The other votes are
+    distributed as in the selection draws. Radii are those of a Gaussian guarantee, up to its scale.
 
     >>> plan_draws([100, 0], alpha=0.05, bound="cohen", n_max=50_000, tolerance=0.05, block=100) < 50_000
     True

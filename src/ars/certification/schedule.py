@@ -1,4 +1,4 @@
-"""How many draws an image gets: asked for in advance (Schedule), and how it went (Outcome)."""
+"""How many draws an image gets: the rule set in advance (Schedule), and the result (Outcome)."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -7,24 +7,32 @@ from decimal import ROUND_DOWN, Context
 from typing import Literal, Self, get_args
 
 from ars.certification.bounds import Bound
-from ars.certification.limits import MOST_DRAWS
 from ars.theory.arguments import as_number, as_whole
 
 Mode = Literal["fixed", "radius", "curve"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 Ending = Literal["planned", "certified", "given up"]
-"""planned: all planned draws were made; certified: every radius was, before that; given up: it was hopeless."""
+"""planned: all planned draws were made; certified: every radius was certified earlier; given up: it was hopeless."""
 
 TOLERANCE = 0.01
+
+BLOCK = 100
+"""Draws that share a generator; a device batch consists of whole blocks."""
+
+MOST_DRAWS = 2**31 * BLOCK
+"""Per image and purpose: torch's CPU generator reads 32 bits of a seed, and one of them encodes the purpose."""
+
+MOST_SEED = 2**32 - 1
+"""A larger seed would repeat the noise of a smaller one in that generator."""
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """The rule by which draws end.
+    """The rule that ends the draws of an image.
 
     - fixed: n_max draws for every image (the paper's protocol).
-    - radius: N <= n_max planned from the selection draws alone, such that the radius is expected to lose no more than
-      a share ``tolerance`` of the one at n_max; hopeless images are given up.
+    - radius: N <= n_max draws, planned from the selection draws alone, such that the expected radius is at most a share
+      ``tolerance`` below that at n_max; hopeless images are given up.
     - curve: at most n_max draws, until each of the increasing ``radii`` is decided.
     """
 
@@ -48,13 +56,13 @@ class Schedule:
             raise ValueError(f"tolerance must lie strictly between 0 and 1, got {self.tolerance}")
 
     def check_bound(self, bound: Bound) -> None:
-        """Refuse bounds on every class for a rule that bounds one."""
+        """Refuse class bounds for a rule that bounds only one class."""
         if self.mode == "curve" and bound != "cohen":
             raise ValueError(f"mode='curve' bounds one class only: use bound='cohen', got {bound!r}")
 
     @classmethod
     def of(cls, mode: Mode, n_max: int, *, radii: Sequence[float] = (), tolerance: float | None = None) -> Self:
-        """A schedule with the default tolerance where its mode needs one and none is given."""
+        """A schedule; if its mode needs a tolerance and none is given, it gets the default."""
         default = TOLERANCE if mode == "radius" else None
         if isinstance(radii, str) or not isinstance(radii, Iterable):
             raise ValueError(f"radii must be a list of numbers, got {radii!r}")
@@ -62,7 +70,7 @@ class Schedule:
         return cls(mode, n_max, grid, default if tolerance is None else as_number("tolerance", tolerance))
 
     def __str__(self) -> str:
-        """The rule in words, for a reader.
+        """The rule in words.
 
         >>> str(Schedule("fixed", 50_000)), str(Schedule("radius", 50_000, tolerance=0.01))
         ('50,000', 'up to 50,000, planned within 1% of the radius')
@@ -75,7 +83,7 @@ class Schedule:
 
 
 def radius_name(radius: float) -> str:
-    """A radius that something was decided at in six digits, cut where rounding would name a larger one.
+    """A decided radius in six digits, rounded but never up.
 
     >>> radius_name(0.25), radius_name(2 / 255), radius_name(1.99999815)
     ('0.25', '0.00784313', '1.99999')
@@ -87,9 +95,9 @@ def radius_name(radius: float) -> str:
 
 
 def stopped_by_data(mode: Mode, ended: Ending) -> bool:
-    """Whether the votes themselves decided when to stop: they must never be bounded again.
+    """Whether the votes decided when to stop, so that they must never be bounded again.
 
-    In curve mode always, the last look included: that an image got so far was decided by its votes.
+    In curve mode this is always so, even at the last look: the votes decided that the image got that far.
     """
     return mode == "curve" or ended != "planned"
 
@@ -98,8 +106,8 @@ def stopped_by_data(mode: Mode, ended: Ending) -> bool:
 class Outcome:
     """How the draws of one image ended.
 
-    planned is the number of draws set before the first of them; certified says how many radii of the grid hold, and
-    p_lower that, with probability at least 1 - alpha, the class has at least that probability (curve only, else 0).
+    planned is the number of draws set before the first draw. certified is the number of certified radii of the grid.
+    p_lower is a lower bound on the class's probability, valid with probability at least 1 - alpha (curve only, else 0).
     """
 
     schedule: Schedule
@@ -116,5 +124,5 @@ class Outcome:
 
     @property
     def radius(self) -> float:
-        """The largest radius of the grid that is certified, or 0."""
+        """The largest certified radius of the grid, or 0."""
         return self.schedule.radii[self.certified - 1] if self.certified else 0.0

@@ -1,31 +1,25 @@
-"""When to stop drawing: rules that an engine asks as the votes come in.
-
-    state = rule.start(selected)                    # [images, classes], the votes of the selection draws
-    while state.going.any():
-        n = rule.next_look(drawn, state)            # draw each image that goes on up to here, then
-        state = rule.look(state, counts)            # [images, classes], the votes of all its estimation draws so far
-
-Where and when an image stops depends on its own votes alone: not on the batch it is in, nor on the engine.
-"""
+"""When to stop drawing: the fixed, radius and curve rules; loads no torch."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import betainc, ndtri
 
-from ars.certification.bounds import Bound, check_alpha
-from ars.certification.martingale import reaches
+from ars.certification.bounds import CHECKED, LEAST_LEVEL, Bound, check_alpha
+from ars.certification.martingale import Floats, reaches
 from ars.certification.planning import plan_draws
 from ars.certification.schedule import Ending, Outcome, Schedule
 
 Votes = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
-# Wealth of the mirrored bet, that p >= p0 is false, at which an image is given up; never an unsound thing to do.
+# Wealth of the mirrored bet, against p >= p0, at which an image is given up; giving up is always sound.
 HOPELESS = 100.0
-# Looks are a block apart at first, later this share of the draws so far: few looks, few draws too many.
+# Looks are a block apart at first, later this share of the draws so far: few looks, and few unnecessary draws.
 SPACING = 0.05
 
 _GOING = 0
@@ -35,7 +29,7 @@ _CODES = {ending: code for code, ending in enumerate(_ENDINGS, start=1)}
 
 @dataclass(frozen=True)
 class State:
-    """Where the images of a batch stand: votes of the selection draws [b, classes], the rest [b]."""
+    """The state of the images of a batch: votes of the selection draws [b, classes], all else [b]."""
 
     selected: Votes
     planned: Votes
@@ -49,33 +43,33 @@ class State:
 
     @property
     def candidate(self) -> NDArray[np.intp]:
-        """The class that each image's selection draws chose."""
+        """The class chosen by each image's selection draws."""
         return np.asarray(self.selected.argmax(axis=1))
 
 
 class Rule(ABC):
-    """The draws of an image end at ``planned``, or before that where ``_decide`` says so."""
+    """The draws of an image end at ``planned``, or earlier if ``_decide`` ends them."""
 
     def __init__(self, schedule: Schedule, *, alpha: float, block: int = 100) -> None:
         check_alpha(alpha)
         self.schedule, self.alpha, self.block = schedule, alpha, block
 
     def check(self) -> None:  # noqa: B027 - most rules refuse nothing
-        """Refuse, before anything is drawn, what could never be certified."""
+        """Refuse, before anything is drawn, a request that could never be certified."""
 
     def start(self, selected: Votes) -> State:
-        """Nothing is drawn yet; what is planned depends on the selection draws alone."""
+        """The state before the first draw; the plan depends on the selection draws alone."""
         none = np.zeros(len(selected), dtype=np.int64)
         planned = np.array([self._plan(votes) for votes in selected], dtype=np.int64)
         return State(np.asarray(selected, dtype=np.int64), planned, none, none)
 
     def next_look(self, drawn: Votes, state: State) -> Votes:
-        """Up to how many draws each image goes before the next look: whole blocks, or all that is planned."""
+        """The number of draws of each image at the next look: whole blocks, or all that are planned."""
         step = self.block * np.maximum(1, (SPACING * drawn).astype(np.int64) // self.block)
         return np.asarray(np.minimum(drawn + step, state.planned))
 
     def look(self, state: State, counts: Votes) -> State:
-        """Decide on all votes so far; an image that has ended stays as it is."""
+        """Decide on all votes so far; images that have ended do not change."""
         n = counts.sum(axis=1)
         if (n > state.planned).any():
             raise ValueError(f"drew {n.max()} times where at most {state.planned[n.argmax()]} draws were planned")
@@ -87,7 +81,7 @@ class Rule(ABC):
         return replace(state, certified=certified, ended=np.where(state.going, ended, state.ended))
 
     def outcomes(self, state: State, counts: Votes) -> list[Outcome]:
-        """What is to be recorded of images that have all ended."""
+        """The outcomes to record, once all images have ended."""
         return [
             Outcome(
                 schedule=self.schedule,
@@ -110,11 +104,11 @@ class Rule(ABC):
 
     @abstractmethod
     def _decide(self, state: State, counts: Votes, n: Votes) -> tuple[Votes, Flags]:
-        """How many radii of the grid are certified, more only of images that go on, and whether draws are hopeless."""
+        """How many radii of the grid are certified, and whether more draws are hopeless; ended images do not change."""
 
 
 class FixedRule(Rule):
-    """n_max draws, whatever they say."""
+    """Always n_max draws."""
 
     def next_look(self, drawn: Votes, state: State) -> Votes:
         """One look, at the end."""
@@ -125,11 +119,11 @@ class FixedRule(Rule):
 
 
 class RadiusRule(Rule):
-    """N planned from the selection draws; images whose class is not the most probable one are given up.
+    """N draws, planned from the selection draws; images whose class is not the most probable one are given up.
 
     Any bound at level alpha on the votes of the planned N holds with probability 1 - alpha: N does not depend on them,
-    and giving up only takes certificates away. Under Cohen et al.'s bound p <= 1/2 is hopeless, under class bounds
-    losing to another class.
+    and giving up only removes certificates. An image is hopeless if p <= 1/2 (Cohen et al.'s bound) or if its class
+    loses to another class (class bounds).
     """
 
     def __init__(self, schedule: Schedule, *, alpha: float, bound: Bound, block: int = 100) -> None:
@@ -156,3 +150,95 @@ class RadiusRule(Rule):
         half = np.full(len(n), 0.5)
         hopeless = reaches(HOPELESS, against, counts[at] + against, prior=(prior[0], prior[1]), p0=half)
         return state.certified, hopeless
+
+
+# An image is given up if its estimated chance to pass the last look is below this.
+SLIM = 0.01
+
+
+class CurveRule(Rule):
+    """Decides a grid of radii in increasing order, each only after all smaller ones.
+
+    With probability at least 1 - alpha, no radius is certified whose level the class's probability does not exceed. The
+    first such radius is certified by wealth 2/alpha (probability at most alpha/2, Ville) or by Clopper and Pearson's
+    test at alpha/2 at the last look, and larger radii only after it. Giving up only removes certificates. Radii without
+    a level, at the end of the grid, cannot be certified by any number of votes.
+    """
+
+    def __init__(self, schedule: Schedule, levels: Sequence[float], *, alpha: float, block: int = 100) -> None:
+        super().__init__(schedule, alpha=alpha, block=block)
+        if len(levels) > len(schedule.radii) or any(not 0.5 <= p < 1 for p in levels) or sorted(levels) != [*levels]:
+            raise ValueError(f"need a level from 1/2 up for each radius, in increasing order, got {tuple(levels)}")
+        self.p = np.array(levels, dtype=np.float64)
+        self.most_misses = np.array([most_misses(schedule.n_max, p, alpha / 2) for p in levels], dtype=np.int64)
+
+    def check(self) -> None:
+        """Refuse a radius that no votes could certify, and a smallest radius that n_max votes could not certify."""
+        radii, n = self.schedule.radii, self.schedule.n_max
+        if len(self.p) < len(radii):
+            raise ValueError(
+                f"radius {radii[len(self.p)]:g} cannot be certified: its class would need probability 1; leave it out"
+            )
+        if self.most_misses[0] < 0:
+            raise ValueError(
+                f"{n} draws cannot certify radius {radii[0]:g} at alpha={self.alpha} even if all votes agree; "
+                f"use at least {int(np.log(self.alpha / 2) / np.log(self.p[0])) + 1} draws"
+            )
+
+    def _p_lower(self, certified: int) -> float:
+        return float(self.p[certified - 1]) if certified else 0.0
+
+    def _decide(self, state: State, counts: Votes, n: Votes) -> tuple[Votes, Flags]:
+        rows = np.arange(len(counts))
+        wins, seen = counts[rows, state.candidate], state.selected[rows, state.candidate]
+        prior = np.stack([seen + 0.5, state.selected.sum(axis=1) - seen + 0.5])
+        certified, hopeless = state.certified.copy(), np.zeros(len(n), dtype=bool)
+        hopeless[:] = len(self.p) == 0
+        at = np.flatnonzero(state.going & ~hopeless)
+        while len(at):
+            passed = self._passes(wins[at], n[at], prior[:, at], certified[at])
+            stuck = at[~passed]
+            hopeless[stuck] = self._is_hopeless(wins[stuck], n[stuck], prior[:, stuck], certified[stuck])
+            at = at[passed]
+            certified[at] += 1
+            beyond = certified[at] == len(self.p)
+            hopeless[at[beyond]] = True
+            at = at[~beyond]
+        return certified, hopeless
+
+    def _passes(self, wins: Votes, n: Votes, prior: Floats, level: Votes) -> Flags:
+        passed = reaches(2 / self.alpha, wins, n, prior=(prior[0], prior[1]), p0=self.p[level])
+        at_last: Flags = (n == self.schedule.n_max) & (n - wins <= self.most_misses[level])
+        return passed | at_last
+
+    def _is_hopeless(self, wins: Votes, n: Votes, prior: Floats, level: Votes) -> Flags:
+        """Whether the mirrored bet wins, too many votes are already lost, or passing the last look is too unlikely."""
+        beaten = reaches(HOPELESS, n - wins, n, prior=(prior[1], prior[0]), p0=1 - self.p[level])
+        left, allowed = self.schedule.n_max - n, self.most_misses[level] - (n - wins)
+        slim = _forecast(wins, n, prior, left, allowed) < ndtri(SLIM)
+        return np.asarray((allowed < 0) | beaten | slim)
+
+
+def most_misses(n: int, p: float, alpha: float) -> int:
+    """The most misses of n draws at which P(Bin(n, p) >= hits) <= alpha, or -1.
+
+    >>> most_misses(100, 0.9, 0.05), most_misses(28, 0.9, 0.05)
+    (4, -1)
+    """
+    if alpha < LEAST_LEVEL:
+        return -1
+    low, high = -1, n
+    while high - low > 1:
+        middle = (low + high) // 2
+        passes = betainc(n - middle, middle + 1, p) <= alpha * CHECKED
+        low, high = (middle, high) if passes else (low, middle)
+    return low
+
+
+def _forecast(wins: Votes, n: Votes, prior: Floats, left: Votes, allowed: Votes) -> NDArray[np.float64]:
+    """By how many standard deviations the allowed misses in the remaining draws exceed their predicted mean."""
+    hits, misses = prior[0] + wins, prior[1] + n - wins
+    total = hits + misses
+    mean = left * misses / total
+    variance = left * hits * misses * (total + left) / (total**2 * (total + 1))
+    return np.asarray((allowed + 0.5 - mean) / np.sqrt(np.maximum(variance, 1e-300)))

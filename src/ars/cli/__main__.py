@@ -2,6 +2,6 @@
 
 import sys
 
-from ars.cli import main
+from ars.cli.main import main
 
 sys.exit(main())

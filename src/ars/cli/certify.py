@@ -6,8 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ars.certification.run_folder import MAIN, RECIPE, records_folder
-from ars.certification.shards import IncompleteError, merge
 from ars.cli.interrupt import stoppable
 from ars.cli.live import live_view
 from ars.cli.options import (
@@ -23,23 +21,25 @@ from ars.cli.options import (
     override,
     settings_of,
 )
-from ars.data.settings import PLACES, Data
-from ars.experiments.certifying.request import Request
-from ars.experiments.recipe_file import read_recipe
-from ars.experiments.recipe_help import meanings
-from ars.experiments.world import World, read_world
+from ars.data.kinds import PLACES, Data
+from ars.recipes.help import meanings
+from ars.recipes.read import read_recipe
+from ars.runs.paths import MAIN, RECIPE, records_folder
+from ars.runs.shards import IncompleteError, merge
+from ars.workflows.request import Request
+from ars.workflows.world import World, read_world
 
 if TYPE_CHECKING:
-    from ars.experiments.certifying.given import Source
+    from ars.workflows.imported_model import Source
 
 TEACH = """\
-Certify test images of a run. With probability at least 1 - alpha over the draws, each label that is given is not
-changed by any perturbation within its radius. An interrupted certification goes on where it was.
+Certify test images of a run. With probability at least 1 - alpha over the draws, no perturbation within the radius
+changes the label. An interrupted certification resumes where it stopped.
 
-  ars certify runs/ars                                        as its recipe says
+  ars certify runs/ars                                        with the settings of its recipe
   ars certify runs/ars --examples 200 --every 50 --n-estimate 10000 --name more
   ars certify runs/ars --stages 6                             also save the stages of 6 images for the report
-  ars certify runs/ars --data.root new/photos                 the images that it was trained on lie there now
+  ars certify runs/ars --data.root new/photos                 if the images it was trained on were moved
   torchrun --nproc-per-node 8 -m ars.cli certify runs/ars     the same records from 8 GPUs; Slurm: docs/certify.md
 
 A model that was not trained here, imported from the current folder or the environment:
@@ -47,32 +47,32 @@ A model that was not trained here, imported from the current folder or the envir
   ars certify --model my_package:my_model --data folder:photos --out runs/mine
   ars certify --model my_package:my_classifier --sigma 0.5 --data digits --out runs/mine
 
-my_model is a SmoothedClassifier or a function that returns one; a plain classifier is smoothed with --sigma as in
+my_model is a SmoothedClassifier, or a function that returns one. A plain classifier is smoothed with --sigma, as in
 Cohen et al.
 
-A run that was trained around a classifier of your own holds its weights; its code is imported when you name it again:
+A run trained around your own classifier holds its weights. Name the classifier again to import its code:
 
   ars certify runs/mine --classifier my_package:my_classifier
 """
-NOTICE = "ars: ending after the shard in flight; Ctrl-C again ends at once and gives up that shard"
+NOTICE = "ars: stopping after the current shard; press Ctrl-C again to stop at once and drop that shard"
 
 
 def add_to(commands: Subparsers) -> None:
     """Add the command."""
-    parser = add_command(commands, "certify", run, summary="certify test images of a run", teach=TEACH, goes_on=True)
+    parser = add_command(commands, "certify", run, summary="certify test images of a run", teach=TEACH, resumable=True)
     parser.add_argument("folder", type=Path, nargs="?", metavar="RUN", help="a run folder made by ars train")
     parser.add_argument(
         "--examples",
         type=int,
         metavar="N",
-        help="how many images (--model: 100, or all where there are fewer); more may be added later",
+        help="how many images (--model: 100, or all if there are fewer); you can add more later",
     )
-    parser.add_argument("--every", type=int, metavar="K", help="take each K-th test image")
+    parser.add_argument("--every", type=int, metavar="K", help="take every K-th test image")
     parser.add_argument("--name", default=MAIN, help=f"the records go to RUN/certify/NAME (default: {MAIN})")
     parser.add_argument(
         "--stages", type=int, default=0, metavar="N", help="save the pipeline's stages for N images (default: 0)"
     )
-    parser.add_argument("--shard-size", type=int, metavar="N", help="images a file of records (default: 10)")
+    parser.add_argument("--shard-size", type=int, metavar="N", help="images per file of records (default: 10)")
     parser.add_argument(
         "--engine",
         choices=("local", "ray"),
@@ -85,12 +85,12 @@ def add_to(commands: Subparsers) -> None:
     group.add_argument("--model", metavar="PACKAGE:NAME", help="where to import the model from")
     group.add_argument("--data", metavar="KIND[:ROOT]", help="its benchmark: digits, or folder:PATH, ...")
     group.add_argument("--sigma", type=float, help="the noise for a plain classifier")
-    group.add_argument("--out", type=Path, metavar="RUN", help="the run folder to make or to go on with")
+    group.add_argument("--out", type=Path, metavar="RUN", help="the run folder to create or continue")
     for key, meaning in meanings(Data).items():
         if key != "kind":
             meaning = meaning.replace("%", "%%")
             group.add_argument(f"--data.{key}", dest="overrides", action=Override, metavar="VALUE", help=meaning)
-    add_certification(parser, defaults="as begun before, else the run's recipe")
+    add_certification(parser, defaults="those of the records in RUN, else the run's recipe")
     add_device(parser)
     add_memory(parser)
 
@@ -99,7 +99,7 @@ def run(options: argparse.Namespace) -> int:
     """Certify, showing progress, and print a summary."""
     check_count("--shard-size", options.shard_size, least=1)
     check_count("--stages", options.stages, least=0)
-    folder, given = _what(options)
+    folder, given = _folder_and_source(options)
     world = read_world()
     settings = override(settings_of(folder, options.name, trained=options.model is None), options)
     request = Request(
@@ -129,18 +129,18 @@ def certify_with_progress(
     enough: Callable[[], bool] = lambda: False,
     over: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Certify with a live view of what is certified so far; of several ranks, the first shows it.
+    """Certify with a live view of the progress; with several ranks, only the first shows it.
 
-    enough is asked before each shard, as Ctrl-C is; over within it, as a second Ctrl-C, which gives it up.
+    Like Ctrl-C, enough is checked before each shard. Like a second Ctrl-C, over is checked within a shard and drops it.
     """
     if engine == "ray" and world.size > 1:
-        raise ValueError(f"--engine ray finds its own workers; start it once, not as {world.name}")
+        raise ValueError(f"--engine ray starts its own workers; start it as one process, not as {world.name}")
     if engine == "ray" and memory is not None:
-        raise ValueError("--memory is for --engine local: Ray starts workers of its own")
+        raise ValueError("--memory works only with --engine local, because Ray starts its own workers; leave it out")
     from ars.certification.memory import limit_memory
-    from ars.experiments.certifying.local_engine import certify_run
-    from ars.experiments.device import choose_device
-    from ars.experiments.stages import save_stages
+    from ars.workflows.certify import certify_run
+    from ars.workflows.hardware import choose_device
+    from ars.workflows.stages import save_stages
 
     device = choose_device(device_name, world.local)
     if memory is not None:
@@ -155,7 +155,7 @@ def certify_with_progress(
 
     with stoppable(NOTICE if world.rank == 0 else "") as stop, view as show:
         if engine == "ray":
-            from ars.experiments.certifying.ray_engine import certify_with_ray
+            from ars.workflows.ray import certify_with_ray
 
             certify_with_ray(request, device_name=device_name, report=show, tell=tell, stop=stop)
         else:
@@ -166,8 +166,8 @@ def certify_with_progress(
         save_stages(request, device=device, images=stages)
 
 
-def _what(options: argparse.Namespace) -> "tuple[Path, Source | None]":
-    """The run folder, and the model where it was not trained here."""
+def _folder_and_source(options: argparse.Namespace) -> "tuple[Path, Source | None]":
+    """The run folder, and the model if it was not trained here."""
     if options.model is None:
         extra = [f"--{name}" for name in ("data", "sigma", "out") if getattr(options, name) is not None]
         given = tuple(options.overrides or ())
@@ -176,10 +176,10 @@ def _what(options: argparse.Namespace) -> "tuple[Path, Source | None]":
         if extra:
             raise ValueError(f"{extra[0]} belongs to a model that was not trained here; name it with --model")
         if options.folder is None:
-            raise ValueError("say what to certify: a run folder, or --model PACKAGE:NAME --data KIND --out RUN")
+            raise ValueError("name what to certify: a run folder, or --model PACKAGE:NAME --data KIND --out RUN")
         if options.classifier is None and not moved:
             return options.folder, None
-        from ars.experiments.certifying.given import Around
+        from ars.workflows.imported_model import Around
 
         return options.folder, Around(options.folder, options.classifier, moved)
     if options.classifier is not None:
@@ -192,19 +192,19 @@ def _what(options: argparse.Namespace) -> "tuple[Path, Source | None]":
         raise ValueError("--model needs a benchmark and a place for the records: --data KIND[:ROOT] --out RUN")
     if options.out.exists() and not options.out.is_dir():
         raise ValueError(f"{options.out} is a file; choose a folder with --out")
-    from ars.experiments.certifying.given import Given
+    from ars.workflows.imported_model import Given
 
     data = (*data_overrides(options.data), *(options.overrides or ()))
     return options.out, Given(options.model, data, options.sigma)
 
 
 def _summarise(folder: Path, name: str, *, as_json: bool) -> None:
-    """The table, where all images are there; else what is missing."""
-    from ars.cli.report import print_table
+    """Print the table if all images are certified, else what is missing."""
+    from ars.cli.report import print_runs
 
     try:
         merge(records_folder(folder, name))
     except IncompleteError as error:
         print(f"ars: this part is done; {error}", file=sys.stderr)
     else:
-        print_table([folder], name=name, as_json=as_json)
+        print_runs([folder], name=name, as_json=as_json)

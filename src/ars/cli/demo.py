@@ -3,54 +3,53 @@
 import argparse
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
 
-from ars.certification.run_folder import MAIN
 from ars.cli.certify import certify_with_progress
 from ars.cli.interrupt import end_if_asked, terminable
 from ars.cli.options import Subparsers, add_command, add_device
 from ars.cli.train import train_with_progress
-from ars.experiments.certifying.request import Request
-from ars.experiments.recipe import Method, Recipe
+from ars.methods.registry import methods
+from ars.recipes.recipe import Recipe
+from ars.workflows.request import Request
 
 TEACH = """\
 Train each method at the same noise level on the embedded benchmark (digits on photographs, no download), certify
-100 test images with each, print the table and write the page with curves and masks. Takes a few minutes on two cores;
-an interrupted demo goes on where it was.
+100 test images with each, print the table and write the page with curves and masks. This takes a few minutes on two
+cores. An interrupted demo resumes where it stopped.
 
   ars demo
   ars demo --methods all
   ars demo --out runs/demo-1.0 --sigma 1.0 --seed 1
 """
-METHODS: tuple[Method, ...] = ("cohen", "static_mask", "adaptive")
+METHODS = ("cohen", "static_mask", "adaptive")
 STAGES = 6
 STATIC_MASK_LR = 0.03
 
 
 def add_to(commands: Subparsers) -> None:
     """Add the command."""
-    parser = add_command(commands, "demo", run, summary="see it work, in minutes", teach=TEACH, goes_on=True)
+    parser = add_command(commands, "demo", run, summary="see it work, in minutes", teach=TEACH, resumable=True)
     parser.add_argument(
         "--out", type=Path, default=Path("runs/demo"), metavar="DIR", help="where everything goes (default: runs/demo)"
     )
     parser.add_argument(
         "--methods",
         nargs="+",
-        choices=("all", *get_args(Method)),
+        choices=("all", *methods()),
         default=METHODS,
         metavar="METHOD",
-        help=f"all, or any of {', '.join(get_args(Method))} (default: {' '.join(METHODS)})",
+        help=f"all, or any of {', '.join(methods())} (default: {' '.join(METHODS)})",
     )
-    usual = Recipe()
+    default = Recipe()
     parser.add_argument(
-        "--sigma", type=float, default=usual.sigma, help=f"the noise level of all methods (default: {usual.sigma:g})"
+        "--sigma", type=float, default=default.sigma, help=f"noise level of all methods (default: {default.sigma:g})"
     )
-    parser.add_argument("--seed", type=int, default=usual.seed, help=f"of training (default: {usual.seed})")
+    parser.add_argument("--seed", type=int, default=default.seed, help=f"seed of training (default: {default.seed})")
     add_device(parser)
 
 
-def demo_recipe(method: Method, *, sigma: float, seed: int) -> Recipe:
-    """The method's recipe: the same budget for all, learning rates as chosen for each on the validation images."""
+def demo_recipe(method: str, *, sigma: float, seed: int) -> Recipe:
+    """The method's recipe: the same budget for all, and learning rates chosen for each on the validation images."""
     recipe = replace(Recipe(), method=method, sigma=sigma, seed=seed)
     if method == "static_mask":
         recipe = replace(recipe, train=replace(recipe.train, mask=replace(recipe.train.mask, lr=STATIC_MASK_LR)))
@@ -64,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
 
     folders = []
     with terminable():
-        for method in get_args(Method) if "all" in options.methods else options.methods:
+        for method in methods() if "all" in options.methods else options.methods:
             recipe = demo_recipe(method, sigma=options.sigma, seed=options.seed)
             folder = options.out / method
             train_with_progress(recipe, folder, options.device)
@@ -72,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
             certify_with_progress(Request(folder, recipe.certify), options.device, stages=STAGES)
             end_if_asked()
             folders.append(folder)
-    write_report(folders, options.out / "report")
-    print_table(folders, name=MAIN, as_json=False)
+    report = write_report(folders, options.out / "report")
+    print_table(report.table)
     print(f"open {options.out / 'report' / 'index.html'}")
     return 0

@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and a terminal that goes away end long work at the next safe point; a second Ctrl-C at once."""
+"""Ctrl-C, SIGTERM and a lost terminal stop long work at the next safe point; a second Ctrl-C stops it at once."""
 
 import os
 import signal
@@ -7,33 +7,33 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 
 STDERR = 2
-_LATE = {"asked": False}  # whether somebody asked to stop when nothing was left to be stopped
+_LATE = {"asked": False}  # whether a stop was requested after the work had no safe point left
 
 
 @contextmanager
 def stoppable(notice: str = "", *, at_once: bool = True) -> Iterator[Callable[[], bool]]:
-    """Yield a function that says whether to stop; notice is shown when that is first asked for.
+    """Yield a function that returns whether to stop; notice is printed at the first request.
 
-    Before the function is first called nothing is under way that could be lost, and nobody would hear: a Ctrl-C ends
-    that at once, unless processes have to agree on it.
+    Until that function is first called, no work can be lost. A Ctrl-C then ends the program at once, unless several
+    processes have to agree (at_once=False).
     """
-    asked, heard = False, not at_once
+    asked, polled = False, not at_once
 
     def ask(number: int, frame: FrameType | None) -> None:
         nonlocal asked
-        if asked or not heard:
+        if asked or not polled:
             raise KeyboardInterrupt
         asked = True
         if notice:
-            with suppress(OSError):  # a print here could meet one that the signal interrupted
+            with suppress(OSError):  # print is not reentrant: the signal may have interrupted one
                 os.write(STDERR, f"\n{notice}\n".encode())
 
     def stop() -> bool:
-        nonlocal heard
-        heard = True
+        nonlocal polled
+        polled = True
         return asked
 
-    previous = {number: signal.signal(number, ask) for number in (signal.SIGINT, *_endings())}
+    previous = {number: signal.signal(number, ask) for number in (signal.SIGINT, *_end_signals())}
     try:
         yield stop
         _LATE["asked"] = asked
@@ -43,7 +43,7 @@ def stoppable(notice: str = "", *, at_once: bool = True) -> Iterator[Callable[[]
 
 
 def end_if_asked() -> None:
-    """Between two pieces of work: end if that was asked for while the last one had nothing left to stop at."""
+    """Between two pieces of work: stop if that was requested after the last safe point of the first."""
     if _LATE["asked"]:
         _LATE["asked"] = False
         raise KeyboardInterrupt
@@ -51,9 +51,9 @@ def end_if_asked() -> None:
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """What asks a program to end does what Ctrl-C does, also before, between and after what is stoppable."""
+    """Treat every request to end the program as Ctrl-C, also outside of stoppable()."""
     _LATE["asked"] = False
-    previous = {number: signal.signal(number, signal.default_int_handler) for number in _endings()}
+    previous = {number: signal.signal(number, signal.default_int_handler) for number in _end_signals()}
     try:
         yield
     finally:
@@ -61,7 +61,7 @@ def terminable() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _endings() -> list[signal.Signals]:
-    """The signals besides Ctrl-C's that ask a program to end; under nohup a lost terminal does not."""
+def _end_signals() -> list[signal.Signals]:
+    """The signals other than Ctrl-C's that request a program to end; under nohup a lost terminal is ignored."""
     lost = getattr(signal, "SIGHUP", None)  # Windows has none
     return [signal.SIGTERM, *([lost] if lost and signal.getsignal(lost) != signal.SIG_IGN else [])]

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ars.experiments.certifying.progress import Progress
 from ars.report.measures import show_radius, unit_name
 from ars.theory import Norm
+from ars.workflows.progress import Progress
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -19,9 +19,9 @@ Show = Callable[[Progress], None]
 
 @contextmanager
 def live_view(title: str, *, norm: Norm | None, shown: bool = True) -> Iterator[Show]:
-    """Yield what shows the progress; where it is not to be shown, only the last line is.
+    """Yield a function that shows the progress; with shown=False it shows only the last line.
 
-    norm is that of the radii; None where no radius is measured, as where a curve is decided.
+    norm is the norm of the radii. It is None if no radius is measured, as in curve mode.
     """
     if not shown:
         yield lambda at: _lines(title, norm)(at) if at.done == at.total else None
@@ -35,7 +35,7 @@ def live_view(title: str, *, norm: Norm | None, shown: bool = True) -> Iterator[
 
 
 def make_bar(title: str) -> "Bar":
-    """A bar on the error stream, between the title and what is said of the moment."""
+    """A bar on the error stream, between the title and a description of the current state."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
     from rich.progress import Progress as Bar
@@ -45,13 +45,13 @@ def make_bar(title: str) -> "Bar":
         TextColumn(title, markup=False),
         BarColumn(bar_width=12),
         MofNCompleteColumn(),
-        TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=False)),  # two lines if need be
+        TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=False)),  # may take two lines
     )
     return Bar(*columns, console=Console(stderr=True))
 
 
 def describe(at: Progress, norm: Norm | None) -> str:
-    """What stands beside the count of images."""
+    """The text beside the count of images."""
     so_far = [f"certified {at.certified:.0%}"] if at.done else []
     if at.done and norm is not None:
         radius = show_radius(at.average_radius, norm, decimals=2 if norm == "linf" else 4) + unit_name(norm)
@@ -59,13 +59,13 @@ def describe(at: Progress, norm: Norm | None) -> str:
     left = at.seconds_left
     within = [f"{at.drawn:,} of up to {at.at_most:,} draws of this shard"] if at.drawn else []
     if left is None:
-        return ", ".join([*so_far, *(within or ["the first shard is under way"])])
+        return ", ".join([*so_far, *(within or ["working on the first shard"])])
     rest = [f"{duration(left)} left"] if left else []
     return ", ".join([*so_far, f"{at.draws_a_second:,.0f} draws/s", *within, *rest])
 
 
 def duration(seconds: float) -> str:
-    """A time for people.
+    """A time in words.
 
     >>> duration(9.2), duration(75), duration(4000), duration(200000)
     ('10 s', '1 min 15 s', '1 h 7 min', '55 h 34 min')

@@ -1,4 +1,4 @@
-"""What several commands share: their parsers, and the options of certification."""
+"""What the commands share: their parsers, and the options of certification."""
 
 import argparse
 import shlex
@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from ars.certification.bounds import BOUNDS
-from ars.certification.run_folder import GIVEN_SIGMA, MAIN, RECIPE
 from ars.certification.schedule import MODES
-from ars.data.settings import KEYS, PLACES
-from ars.experiments.certifying.beginning import begun_settings
-from ars.experiments.recipe import CertifySettings
-from ars.experiments.recipe_file import imported_model, read_recipe
+from ars.certification.settings import CertifySettings
+from ars.data.kinds import KEYS, PLACES
+from ars.recipes.read import imported_model, read_recipe
+from ars.runs.paths import GIVEN_SIGMA, MAIN, RECIPE
+from ars.runs.provenance import begun_settings
 from ars.theory import NORMS
 
 Subparsers = Any
@@ -28,9 +28,9 @@ def add_command(
     *,
     summary: str,
     teach: str,
-    goes_on: bool = False,
+    resumable: bool = False,
 ) -> argparse.ArgumentParser:
-    """A subcommand with a one-line summary and a help text that teaches; one that goes on keeps what was done."""
+    """A subcommand with a one-line summary and a help text that teaches; a resumable command keeps its work."""
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
         help=summary,
@@ -38,9 +38,10 @@ def add_command(
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    names = parser._option_string_actions  # as they are when asked; argparse has no public list of them
+    names = parser._option_string_actions  # still empty here; argparse has no public list of them
     usage = f"{parser.prog} --help"
-    parser.set_defaults(run=run, goes_on=goes_on, usage=usage, known=usage, nearest=lambda name: nearest(name, names))
+    parser.set_defaults(run=run, resumable=resumable, usage=usage, known=usage)
+    parser.set_defaults(nearest=lambda name: nearest(name, names))
     return parser
 
 
@@ -54,66 +55,66 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
 
 
 def add_device(parser: argparse.ArgumentParser) -> None:
-    """Where to run."""
-    parser.add_argument("--device", default="auto", help="auto (a GPU where there is one), cpu, cuda, cuda:1, mps, ...")
+    """The device to run on."""
+    parser.add_argument("--device", default="auto", help="auto (a GPU if there is one), cpu, cuda, cuda:1, mps, ...")
 
 
 def add_classifier(parser: argparse.ArgumentParser) -> None:
-    """The code of a classifier that a run was trained around."""
+    """The code of the classifier that a run was trained around."""
     parser.add_argument(
-        "--classifier", metavar="PACKAGE:NAME", help="where to import the classifier from that RUN was trained around"
+        "--classifier", metavar="PACKAGE:NAME", help="where to import the classifier that RUN was trained around"
     )
 
 
-def add_places(parser: argparse.ArgumentParser, whose: str = "RUN's recipe") -> None:
-    """Where the data of a run lies now."""
+def add_places(parser: argparse.ArgumentParser, recipe: str = "RUN's recipe") -> None:
+    """Where the data of a run is now."""
     for key in PLACES:
         parser.add_argument(
             f"--data.{key}", dest="overrides", action=Override, metavar="PATH",
-            help=f"where data.{key} of {whose} lies now, if it was moved",
+            help=f"where data.{key} of {recipe} is now, if it was moved",
         )  # fmt: skip
 
 
 def places_of(options: argparse.Namespace) -> dict[str, str]:
-    """The places that add_places was given, by the keys of a recipe's data part."""
+    """The values of the options of add_places, by the keys of a recipe's data part."""
     return dict(option.removeprefix("--data.").split("=", maxsplit=1) for option in options.overrides or ())
 
 
 def add_memory(parser: argparse.ArgumentParser) -> None:
-    """How much of the GPU to take."""
-    parser.add_argument("--memory", type=float, metavar="GIB", help="take at most so much of the GPU's memory")
+    """How much of the GPU's memory to use."""
+    parser.add_argument("--memory", type=float, metavar="GIB", help="use at most this much of the GPU's memory")
 
 
-def add_certification(parser: argparse.ArgumentParser, *, defaults: str, seed: str = "of the noise") -> None:
-    """The options of CertifySettings; defaults says what holds where one is not given, seed what it is."""
+def add_certification(parser: argparse.ArgumentParser, *, defaults: str, seed: str = "seed of the noise") -> None:
+    """The options of CertifySettings; defaults says where missing ones come from, seed is the help of --seed."""
     group = parser.add_argument_group(f"certification (defaults: {defaults})")
     group.add_argument("--n-select", type=int, metavar="N", help="draws that choose the class")
-    group.add_argument("--n-estimate", type=int, metavar="N", help="fresh draws that the radius rests on")
+    group.add_argument("--n-estimate", type=int, metavar="N", help="fresh draws that the radius is computed from")
     group.add_argument(
         "--mode",
         choices=MODES,
-        help="fixed: all draws; radius: as many as the radius needs; curve: until each of --radii is decided",
+        help="fixed: all draws; radius: as many as the radius needs; curve: until every one of --radii is decided",
     )
     group.add_argument(
         "--radii", type=radius, nargs="+", metavar="R", help="for --mode curve, such as 1/255 2/255 0.01, increasing"
     )
-    group.add_argument("--tolerance", type=float, help="for --mode radius: the share of it that may be lost")
+    group.add_argument("--tolerance", type=float, help="for --mode radius: the share of the radius that may be lost")
     group.add_argument("--alpha", type=float, help="probability that a certificate may be wrong")
     group.add_argument("--norm", choices=NORMS, help="the norm of the certified ball")
-    group.add_argument("--bound", choices=BOUNDS, help="the headline bound; both are recorded")
+    group.add_argument("--bound", choices=BOUNDS, help="the bound to report; both are recorded")
     group.add_argument("--seed", type=int, help=seed)
-    group.add_argument("--precision", choices=("auto", "float32", "bfloat16"), help="of the networks")
+    group.add_argument("--precision", choices=("auto", "float32", "bfloat16"), help="precision of the networks")
 
 
 def override(settings: CertifySettings, options: argparse.Namespace) -> CertifySettings:
-    """The settings with what the command line gave."""
+    """The settings, overridden by the command line."""
     given = {name: getattr(options, name, None) for name in settings.__dataclass_fields__}
     given = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
     if given["mode"] == "curve" and not (given["radii"] or settings.radii):
-        raise ValueError("--mode curve needs the radii that it decides, such as --radii 1/255 2/255")
+        raise ValueError("--mode curve needs the radii to decide, such as --radii 1/255 2/255")
     if given["radii"] and (given["mode"] or settings.mode) != "curve":
-        raise ValueError("--radii are for --mode curve; give both")
-    if given["mode"] not in (None, settings.mode):  # what was said of another mode is not meant
+        raise ValueError("--radii needs --mode curve; give both")
+    if given["mode"] not in (None, settings.mode):  # the settings of the other mode do not apply
         settings = replace(settings, mode="fixed", radii=(), tolerance=None)
     return replace(settings, **{name: value for name, value in given.items() if value is not None})
 
@@ -131,35 +132,35 @@ def radius(text: str) -> float:
 
 
 def settings_of(folder: Path, name: str = MAIN, *, trained: bool = True) -> CertifySettings:
-    """The settings that a certification was begun with, else those of the run's recipe."""
-    usual = recipe_of(folder) if trained else CertifySettings()
-    return begun_settings(folder, name) or usual
+    """The settings that a certification was started with, else those of the run's recipe."""
+    default = recipe_of(folder) if trained else CertifySettings()
+    return begun_settings(folder, name) or default
 
 
 def recipe_of(folder: Path, *, instead: str = "") -> CertifySettings:
-    """The certification settings of a run's recipe; instead is what else to do with a model not trained here."""
+    """The certification settings of a run's recipe; instead begins the advice for a model not trained here."""
     path = folder / RECIPE
     if not path.is_file():
         raise ValueError(f"{folder} is not a run folder: it has no {RECIPE}; make one with ars train")
     imported = imported_model(path)
     if imported is not None:
-        doubt = f" (with --sigma {imported['sigma']:g} where that is a classifier without noise of its own)"
+        hint = f" (with --sigma {imported['sigma']:g} if the model is a plain classifier)"
         raise ValueError(
-            f"{folder} belongs to a model that was not trained here, of which it holds the records alone; {instead}"
-            f"{certify_command(imported, folder)} goes on with them{'' if GIVEN_SIGMA in imported else doubt}"
+            f"{folder} holds only the records of a model that was not trained here; {instead}"
+            f"{certify_command(imported, folder)} continues them{'' if GIVEN_SIGMA in imported else hint}"
         )
     return read_recipe(path).certify
 
 
 def certify_command(imported: dict[str, Any], folder: Path) -> str:
-    """The command that goes on with the records of an imported model; keys of its data at their defaults left out.
+    """The command that continues the records of an imported model, without its data keys that have their defaults.
 
     >>> data = {"kind": "folder", "root": "my photos", "size": 64, "seed": 1, "pasted": None}
     >>> certify_command({"model": "my:net", "data": data, "given_sigma": 0.5}, Path("runs/m"))
     "ars certify --model my:net --sigma 0.5 --data 'folder:my photos' --data.seed 1 --out runs/m"
     """
-    kind, usual = imported["data"]["kind"], {"seed": 0, **KEYS[imported["data"]["kind"]]}
-    given = {key: value for key, value in imported["data"].items() if key != "kind" and value != usual.get(key)}
+    kind, defaults = imported["data"]["kind"], {"seed": 0, **KEYS[imported["data"]["kind"]]}
+    given = {key: value for key, value in imported["data"].items() if key != "kind" and value != defaults.get(key)}
     data = ":".join([kind, *([str(given.pop("root"))] if "root" in given else [])])
     keys = [part for key, value in given.items() for part in (f"--data.{key}", str(value))]
     noise = ["--sigma", str(sigma)] if (sigma := imported.get(GIVEN_SIGMA)) is not None else []
@@ -169,20 +170,20 @@ def certify_command(imported: dict[str, Any], folder: Path) -> str:
 
 
 def check_count(option: str, value: int | None, *, least: int) -> None:
-    """Refuse a number of things that cannot be."""
+    """Refuse a count below the least."""
     if value is not None and value < least:
         raise ValueError(f"{option} must be at least {least}, got {value}")
 
 
 class Override(argparse.Action):
-    """Collects --key value as the recipe's parser reads it; key is the dotted name that a short option stands for."""
+    """Collects --key value for the recipe's parser; key is the dotted name that a short option stands for."""
 
     def __init__(self, *args: Any, key: str | None = None, **options: Any) -> None:
         super().__init__(*args, **options)
         self.key = key
 
     def __call__(self, parser: object, namespace: argparse.Namespace, value: Any, option: str | None = None) -> None:
-        """Append one override; an option without a value says true."""
+        """Append one override; an option without a value means true."""
         given = "true" if self.nargs == 0 else value
         namespace.overrides = [
             *(namespace.overrides or []),

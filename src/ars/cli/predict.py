@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ars.certification.run_folder import RECIPE
 from ars.cli.options import (
     Subparsers,
     add_certification,
@@ -22,30 +21,31 @@ from ars.cli.options import (
     recipe_of,
     settings_of,
 )
-from ars.experiments.recipe_file import imported_model
+from ars.recipes.read import imported_model
 from ars.report.measures import in_units, show_grid_radius, show_radius, unit_name
+from ars.runs.paths import RECIPE
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from ars.certification.certificate import Certificate
-    from ars.experiments.build import Inputs
-    from ars.report.results import About
+    from ars.methods.builder import Inputs
+    from ars.runs.run import About
 
 TEACH = """\
-Predict image files with a trained run: the label, its certified radius and the votes, or an abstention.
+Predict image files with a trained run: print the label, its certified radius and the votes, or an abstention.
 
   ars predict runs/ars photo.png another.png
   ars predict runs/ars photo.jpg --resize --masks masks              also save each mask as a picture
   ars predict runs/ars photo.png --n-estimate 100000 --alpha 0.001 --json
   ars predict runs/mine photo.png --model my_package:my_model        after ars certify --model ... --out runs/mine
 
-It needs the run folder alone, not the data that the run was trained on (but for method sukenik, whose noise is measured
-from the training images). The certificate is for the image as the model sees it: with --resize, for the resized one.
-It holds for images that were chosen without knowledge of the noise, so each call draws its own; --seed repeats a call.
+The command needs only the run folder, not the training data. The exception is method sukenik, which measures its noise
+from the training images. The certificate is for the image as the model sees it: with --resize, for the resized image.
+It holds for images chosen without knowledge of the noise, so each call draws fresh noise; --seed repeats a call.
 """
 SEED_BITS = 32  # larger ones are refused
-INSTEAD = "ars predict wants its --model again, and "
+INSTEAD = "ars predict needs its --model again, and "
 
 
 def add_to(commands: Subparsers) -> None:
@@ -54,14 +54,14 @@ def add_to(commands: Subparsers) -> None:
     parser.add_argument("folder", type=Path, metavar="RUN", help="a run folder")
     parser.add_argument("images", type=Path, nargs="+", metavar="IMAGE", help="image files of the model's size")
     parser.add_argument(
-        "--resize", action="store_true", help="bring the short side to the model's size, crop the middle"
+        "--resize", action="store_true", help="scale the short side to the model's size and crop the centre"
     )
     parser.add_argument("--masks", type=Path, metavar="DIR", help="save the average mask of each image there, as PNG")
-    parser.add_argument("--json", action="store_true", help="print one JSON object a line")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
     add_classifier(parser)
     add_places(parser)
-    parser.add_argument("--model", metavar="PACKAGE:NAME", help="where to import the model from that RUN was made with")
-    add_certification(parser, defaults="the run's recipe", seed="of the noise, to repeat a call; else a fresh one")
+    parser.add_argument("--model", metavar="PACKAGE:NAME", help="where to import the model that RUN was made with")
+    add_certification(parser, defaults="the run's recipe", seed="seed of the noise, to repeat a call (default: fresh)")
     add_device(parser)
     add_memory(parser)
 
@@ -69,16 +69,17 @@ def add_to(commands: Subparsers) -> None:
 def run(options: argparse.Namespace) -> int:
     """Read all images first, then certify them one by one."""
     imported = _imported(options) if options.model else None
-    usual = settings_of(options.folder, trained=False) if imported else recipe_of(options.folder, instead=INSTEAD)
-    # whoever knew the noise could choose an image for it, which no guarantee would cover
+    default = settings_of(options.folder, trained=False) if imported else recipe_of(options.folder, instead=INSTEAD)
+    # the guarantee does not cover an image that was chosen with knowledge of the noise
     seed = secrets.randbits(SEED_BITS) if options.seed is None else options.seed
-    settings = replace(override(usual, options), seed=seed)
+    settings = replace(override(default, options), seed=seed)
+    from ars.certification.certifier import Certifier
     from ars.certification.memory import limit_memory
-    from ars.experiments.certifying.given import load_certified
-    from ars.experiments.certifying.job import certify_images
-    from ars.experiments.device import choose_device, choose_precision
-    from ars.experiments.run import load_without_data
-    from ars.experiments.stages import average_masks, save_masks
+    from ars.kernels.precision import choose_precision
+    from ars.workflows.hardware import choose_device
+    from ars.workflows.imported_model import load_certified
+    from ars.workflows.load import load_without_data
+    from ars.workflows.stages import average_masks, save_masks
 
     device = choose_device(options.device)
     settings = replace(settings, precision=choose_precision(settings.precision, device))
@@ -96,8 +97,9 @@ def run(options: argparse.Namespace) -> int:
     if options.masks and not masks[0]:
         raise ValueError(f"the model of {options.folder} has no mask to save; leave --masks out")
     pictures = mask_paths(options.images, options.masks, len(masks[0])) if options.masks else []
+    certifier = Certifier(model, settings, expect=len(images))
     for index, seen in enumerate(images):
-        [certificate] = certify_images(model, seen.image.unsqueeze(0).to(device), settings, [index])
+        [certificate] = certifier(seen.image.to(device), [index])
         saved = pictures[index] if options.masks else []
         if options.masks:
             save_masks(masks[index], saved)
@@ -110,7 +112,7 @@ def run(options: argparse.Namespace) -> int:
 
 @dataclass(frozen=True)
 class Seen:
-    """An image file as the model sees it, and what was done to its size and its values; empty where nothing was."""
+    """An image file as the model sees it, and what was done to its size and its values, if anything."""
 
     path: Path
     image: "Tensor"
@@ -125,34 +127,33 @@ class Seen:
 
 
 def _read(path: Path, shape: Sequence[int], *, resize: bool) -> Seen:
-    """Read an image of the shape that the model takes, or bring it to that where that was asked for."""
-    from ars.data.conversion import conversion
+    """Read an image of the shape that the model takes; resize brings others to that shape."""
     from ars.data.crops import read_fitted
-    from ars.data.images import read_image
+    from ars.data.image_files import conversion, read_image
 
     seen = Seen(path, *(read_fitted(path, shape[-1]) if resize else (read_image(path), "")), conversion(path))
     if seen.image.shape != shape:
         height, width = seen.size
         raise ValueError(
-            f"{path} is {width}x{height}, the model takes {shape[2]}x{shape[1]}; resize it first, or with --resize"
+            f"{path} is {width}x{height}, but the model takes {shape[2]}x{shape[1]}; resize it, or use --resize"
         )
     return seen
 
 
 def _imported(options: argparse.Namespace) -> dict[str, Any]:
-    """What the folder says of its model, which must be the one that is named."""
+    """The folder's description of its model, which must be the one given with --model."""
     imported = imported_model(options.folder / RECIPE)
     if imported is None:
         raise ValueError(f"{options.folder} was not made by ars certify --model; leave --model out")
     if imported["model"] != options.model:
-        raise ValueError(f"{options.folder} is of the model {imported['model']}, got {options.model}; name that one")
+        raise ValueError(f"{options.folder} belongs to --model {imported['model']}, got {options.model}; give that")
     if options.classifier is not None:
         raise ValueError("--classifier belongs to a run that was trained here; leave it out")
     return imported
 
 
 def mask_paths(images: Sequence[Path], folder: Path, steps: int) -> list[list[Path]]:
-    """A file for each mask of each image, none of them an image that is read."""
+    """A file for each mask of each image; refuses to overwrite an input image."""
     names: list[str] = []
     for image in images:
         name = next(n for n in _candidates(image.stem) if n not in names)
@@ -160,7 +161,7 @@ def mask_paths(images: Sequence[Path], folder: Path, steps: int) -> list[list[Pa
     ends = ["-mask.png"] if steps == 1 else [f"-mask-{step + 1}.png" for step in range(steps)]
     paths = [[folder / (name + end) for end in ends] for name in names]
     inputs = {image.resolve() for image in images}
-    for path in (path for some in paths for path in some):
+    for path in (path for of_image in paths for path in of_image):
         if path.resolve() in inputs:
             raise ValueError(f"the mask would overwrite the image {path}; choose another folder with --masks")
     return paths
@@ -170,31 +171,31 @@ def _candidates(stem: str) -> Sequence[str]:
     return [stem, *(f"{stem}-{number}" for number in range(2, 100_000))]
 
 
-def _json(seen: Seen, it: "Certificate", names: Sequence[str], masks: Sequence[Path]) -> str:
-    pixels = {"radius_255": in_units(it.radius, it.norm)} if it.norm == "linf" else {}
+def _json(seen: Seen, found: "Certificate", names: Sequence[str], masks: Sequence[Path]) -> str:
+    pixels = {"radius_255": in_units(found.radius, found.norm)} if found.norm == "linf" else {}
     content = {
         "file": str(seen.path), "seen": seen.size, "resized": bool(seen.fitting),
         "converted": seen.converting,
-        "label": None if it.label is None else names[it.label], "radius": it.radius, **pixels, "norm": it.norm,
-        "alpha": it.alpha, "votes": _votes(it, names), "draws": it.n_estimate, "seed": it.seed, "index": it.index,
-        "precision": it.precision, "masks": [str(mask) for mask in masks],
+        "label": None if found.label is None else names[found.label], "radius": found.radius, **pixels,
+        "norm": found.norm, "alpha": found.alpha, "votes": _votes(found, names), "draws": found.n_estimate,
+        "seed": found.seed, "index": found.index, "precision": found.precision, "masks": [str(mask) for mask in masks],
     }  # fmt: skip
     return json.dumps(content)
 
 
-def _sentence(seen: Seen, it: "Certificate", names: Sequence[str], masks: Sequence[Path]) -> str:
-    leading = sorted(_votes(it, names).items(), key=lambda vote: -vote[1])[:3]
+def _sentence(seen: Seen, found: "Certificate", names: Sequence[str], masks: Sequence[Path]) -> str:
+    leading = sorted(_votes(found, names).items(), key=lambda vote: -vote[1])[:3]
     votes = ", ".join(f"{count} votes for {name}" for name, count in leading)
     saved = "".join(f"; mask in {mask}" for mask in masks)
     height, width = seen.size
     done = [seen.converting, seen.fitting and f"{seen.fitting} to {width}x{height}"]
     fitting = f", as {' and '.join(filter(None, done))}" if any(done) else ""
-    if it.label is None:
+    if found.label is None:
         return f"{seen.path}: abstains{fitting} ({votes}){saved}"
-    show = show_grid_radius if it.schedule.mode == "curve" else show_radius
-    radius = show(it.radius, it.norm, decimals=3) + unit_name(it.norm)
-    return f"{seen.path}: {names[it.label]}, certified within {radius} in {it.norm}{fitting} ({votes}){saved}"
+    show = show_grid_radius if found.schedule.mode == "curve" else show_radius
+    radius = show(found.radius, found.norm, decimals=3) + unit_name(found.norm)
+    return f"{seen.path}: {names[found.label]}, certified within {radius} in {found.norm}{fitting} ({votes}){saved}"
 
 
-def _votes(it: "Certificate", names: Sequence[str]) -> dict[str, int]:
-    return {names[label]: count for label, count in enumerate(it.counts) if count}
+def _votes(found: "Certificate", names: Sequence[str]) -> dict[str, int]:
+    return {names[label]: count for label, count in enumerate(found.counts) if count}

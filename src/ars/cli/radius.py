@@ -20,7 +20,7 @@ The certified radius of a prediction, from noise levels and class probabilities,
 """
 
 
-LONGEST = 1000  # digits; no float is nearer to 0
+LONGEST = 1000  # digits; no float is closer to 0
 
 
 def add_to(commands: Subparsers) -> None:
@@ -36,7 +36,7 @@ def add_to(commands: Subparsers) -> None:
 
 
 def probability(text: str) -> Fraction:
-    """A probability as it was typed, so that the theory rounds it to the safe side.
+    """A probability exactly as typed, so that the theory rounds it to the safe side.
 
     >>> probability("0.99"), probability("1e-3")
     (Fraction(99, 100), Fraction(1, 1000))
@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps({"radius": radius, "norm": options.norm, "dim": options.dim, "sigmas": options.sigma}))
     elif radius == 0:
-        print("radius 0: the classes cannot be told apart, abstain")
+        print("radius 0: the classes cannot be distinguished, abstain")
     else:
         pixels = f" = {show_radius(radius, 'linf', decimals=4)}{unit_name('linf')}" if options.norm == "linf" else ""
         print(f"radius {truncate(radius, 6)}{pixels} in {options.norm}")

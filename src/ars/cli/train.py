@@ -6,53 +6,57 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ars.certification.run_folder import CHECKPOINT, MODEL
 from ars.cli.interrupt import stoppable
 from ars.cli.options import Override, Subparsers, add_command, add_device
 from ars.cli.training_view import describe_epoch, training_view
-from ars.experiments.recipe import Recipe, cell_name
-from ars.experiments.recipe_file import read_recipe, recipe_keys, source_sigma
-from ars.experiments.recipe_help import list_keys
-from ars.experiments.starting import start_of
-from ars.experiments.world import read_team
+from ars.recipes.help import list_keys
+from ars.recipes.read import read_recipe, recipe_keys, source_sigma
+from ars.recipes.recipe import Recipe, cell_name
+from ars.recipes.starts import start_of
+from ars.runs.paths import CHECKPOINT, MODEL
+from ars.workflows.world import read_team
+
+if TYPE_CHECKING:
+    from ars.data.benchmark import Opener
 
 TEACH = """\
-Train a smoothed classifier from a YAML recipe into a run folder. An interrupted run goes on where it was.
+Train a smoothed classifier from a YAML recipe into a run folder. An interrupted run resumes where it stopped.
 
   ars train recipes/digits.yaml --out runs/ars
   ars train recipes/digits.yaml --out runs/noisier --method cohen --sigma 1.0 --train.epochs 30
   ars train recipes/cifar_backgrounds.yaml --method adaptive --k 64 --sigma 0.5 --seed 1
 
-Several GPUs or machines train one run together; the batch size stays that of all of them:
+Several GPUs or machines can train one run together. The batch size is that of all of them together:
 
   torchrun --nproc-per-node 8 -m ars.cli train recipes/digits.yaml --out runs/ars
 
-Every key of the recipe can be overridden with its dotted name; unknown keys are refused.
-'ars train --keys' lists them all. --k is short for --data.size. Without --out the run goes to
+Every key of the recipe can be overridden by its dotted name; unknown keys are refused.
+'ars train --keys' lists all keys. --k is short for --data.size. Without --out the run goes to
 runs/RECIPE-METHOD-kK-sSIGMA-seedSEED.
 
-A mask around a classifier of your own, which was trained under noise and stays as it is:
+Train a mask around your own classifier, which was trained under noise and stays as it is:
 
   ars train recipes/digits.yaml --out runs/mine --classifier my_package:factory --weights my.safetensors --freeze
   ars train recipes/digits.yaml --out runs/ours --classifier.from_run runs/cohen --freeze
 
-factory is a module or a function that returns one, images in [0, 1] to logits; the recipe's sigma is the noise that
-the mask and it are certified with.
+factory is a module, or a function that returns one, from images in [0, 1] to logits. Mask and classifier are certified
+with the noise of the recipe's sigma.
 """
 SHORT = {
-    "k": ("data.size", "K", "side of an input, k of the paper: short for --data.size"),
-    "classifier": ("classifier.factory", "PACKAGE:NAME", "a classifier of your own: short for --classifier.factory"),
+    "k": ("data.size", "K", "side of an input, the paper's k: short for --data.size"),
+    "classifier": ("classifier.factory", "PACKAGE:NAME", "your own classifier: short for --classifier.factory"),
     "weights": ("classifier.weights", "FILE", "its state dict as safetensors: short for --classifier.weights"),
 }
-MEASURING = "measuring the distances between training images first, which may take minutes; Ctrl-C ends it at once"
+MEASURING = "measuring the distances between training images, which may take minutes; Ctrl-C stops it at once"
 
 
 def add_to(commands: Subparsers) -> None:
     """Add the command."""
-    parser = add_command(commands, "train", run, summary="train a model from a recipe", teach=TEACH, goes_on=True)
-    parser.add_argument("recipe", type=Path, nargs="?", help="the YAML recipe (without one: the demo's)")
-    parser.add_argument("--out", type=Path, metavar="RUN", help="the run folder to make or to go on with")
+    parser = add_command(commands, "train", run, summary="train a model from a recipe", teach=TEACH, resumable=True)
+    parser.add_argument("recipe", type=Path, nargs="?", help="the YAML recipe (default: the demo's)")
+    parser.add_argument("--out", type=Path, metavar="RUN", help="the run folder to create or continue")
     for name, (key, metavar, meaning) in SHORT.items():
         parser.add_argument(f"--{name}", dest="overrides", action=Override, key=key, metavar=metavar, help=meaning)
     parser.add_argument(
@@ -61,7 +65,7 @@ def add_to(commands: Subparsers) -> None:
         action=Override,
         key="classifier.freeze",
         nargs=0,
-        help="train only the mask, the classifier stays as it is: short for --classifier.freeze true",
+        help="train only the mask and keep the classifier as it is: short for --classifier.freeze true",
     )
     parser.set_defaults(known="ars train --keys")
     parser.add_argument("--keys", action="store_true", help="list every key of a recipe and exit")
@@ -76,34 +80,33 @@ def run(options: argparse.Namespace) -> int:
         print(list_keys())
         return 0
     recipe = read_recipe(options.recipe, options.overrides or [])
-    recipe = replace(recipe, data=recipe.data.absolute())  # other commands may be given elsewhere
+    recipe = replace(recipe, data=recipe.data.absolute())  # later commands may run in another folder
     folder, first = options.out, read_team().rank == 0
     if folder is None:
         if options.recipe is None:
-            raise ValueError("say where the run goes: --out RUN")
-        folder = usual_folder(options.recipe.stem, recipe)
+            raise ValueError("name the run folder: --out RUN")
+        folder = default_folder(options.recipe.stem, recipe)
         if first:
-            print(f"the run goes to {folder}; another place: --out RUN")
-    from ars.experiments.keeping import moved_data
-    from ars.experiments.run import as_begun, keep_certification
+            print(f"the run goes to {folder}; choose another folder with --out RUN")
+    from ars.data.benchmark import BenchmarkCache
+    from ars.workflows.load import keep_certification, recipe_to_resume
 
-    recipe, moved = as_begun(folder, recipe)
+    recipe, moved = recipe_to_resume(folder, recipe)
     if first:
         for place, path in moved.items():
-            print(f"{folder}: goes on with data.{place} from {path or 'ARS_DATA'}, as it was moved", file=sys.stderr)
-        for doubt in doubts(recipe):
+            print(f"{folder}: continues with data.{place} at its new place {path or 'ARS_DATA'}", file=sys.stderr)
+        for doubt in recipe_warnings(recipe):
             print(doubt, file=sys.stderr)
         for change in keep_certification(folder, recipe):
             print(f"{folder}: {change}", file=sys.stderr)
-    with moved_data(moved):
-        train_with_progress(recipe, folder, options.device)
+    train_with_progress(recipe, folder, options.device, open_data=BenchmarkCache(moved))
     if first:
-        print(f"the model is in {folder / MODEL}; what comes next: {next_command(folder, recipe, moved)}")
+        print(f"the model is in {folder / MODEL}; next: {next_command(folder, recipe, moved)}")
     return 0
 
 
 def next_command(folder: Path, recipe: Recipe, moved: Mapping[str, str | None]) -> str:
-    """The command that certifies what was trained; moved is where its data lies now, if not where its recipe says.
+    """The command that certifies the trained run; moved names the new places of data that was moved.
 
     >>> next_command(Path("my runs/ars"), Recipe(), {})
     "ars certify 'my runs/ars'"
@@ -115,8 +118,8 @@ def next_command(folder: Path, recipe: Recipe, moved: Mapping[str, str | None]) 
     return shlex.join(["ars", "certify", str(folder), *options])
 
 
-def doubts(recipe: Recipe) -> Iterator[str]:
-    """What a recipe may not have been meant to do."""
+def recipe_warnings(recipe: Recipe) -> Iterator[str]:
+    """Warnings about settings that are allowed but probably not intended."""
     if recipe.train.mask_only_epochs and not recipe.classifier.trained and start_of(recipe) is None:
         yield (
             f"the first {recipe.train.mask_only_epochs} epochs fit the mask to an untrained classifier; "
@@ -126,18 +129,18 @@ def doubts(recipe: Recipe) -> Iterator[str]:
         return
     source = Path(recipe.classifier.from_run).expanduser()
     if not (source / MODEL).exists() and (source / CHECKPOINT).exists():
-        yield f"{source} was not trained to the end; the classifier is that of its last checkpoint"
+        yield f"the training of {source} is not complete; its last checkpoint is used"
     if (sigma := source_sigma(recipe)) not in (None, recipe.sigma):
         yield (
-            f"the classifier of {source} was trained at sigma = {sigma:g} and gets {recipe.sigma:g} here; "
-            "unless that is meant, name one of the same noise: --classifier.from_run RUN"
+            f"the classifier of {source} was trained at sigma = {sigma:g} but gets {recipe.sigma:g} here; "
+            "unless this is intended, use one trained at the same noise: --classifier.from_run RUN"
         )
 
 
-def usual_folder(stem: str, recipe: Recipe) -> Path:
-    """Where the run of a recipe's cell goes when nothing else is said.
+def default_folder(stem: str, recipe: Recipe) -> Path:
+    """Where the run of a recipe goes without --out.
 
-    >>> usual_folder("digits", Recipe()).as_posix()
+    >>> default_folder("digits", Recipe()).as_posix()
     'runs/digits-adaptive-s0.75-seed0'
     """
     name = cell_name(recipe.method, recipe.data.options.get("size"), recipe.sigma, recipe.seed)
@@ -151,16 +154,17 @@ def train_with_progress(
     *,
     enough: Callable[[], bool] = lambda: False,
     starts: Path | None = None,
+    open_data: "Opener | None" = None,
 ) -> None:
-    """Train with a live view; of several processes, the first shows it. enough is asked for as Ctrl-C is."""
+    """Train with a live view, shown by the first process only. Like Ctrl-C, enough stops at a safe point."""
     import torch
 
-    from ars.experiments.device import choose_device
-    from ars.experiments.team import open_ranks
-    from ars.experiments.tensorboard import scalars
-    from ars.experiments.training import train_run
+    from ars.data.benchmark import open_benchmark
     from ars.training.loop import Interrupted
     from ars.training.progress import Progress
+    from ars.workflows.hardware import choose_device
+    from ars.workflows.train import open_ranks, train_run
+    from ars.workflows.watch import scalars
 
     world = read_team()
     device = choose_device(device_name, world.local)
@@ -185,15 +189,16 @@ def train_with_progress(
                 stop=lambda: stop() or enough(),
                 starts=starts,
                 ranks=ranks,
+                open_data=open_data or open_benchmark,
             )
         except Interrupted:
             if not ranks.first:
-                raise SystemExit(130) from None  # the first speaks for all
+                raise SystemExit(130) from None  # only the first process prints the message
             raise KeyboardInterrupt from None
         except torch.OutOfMemoryError as error:
             raise ValueError(
-                f"the memory of {device} is full; raise train.accumulate, which is {recipe.train.accumulate}, or lower "
-                f"train.batch_size, which is {recipe.train.batch_size}, and train into another folder"
+                f"{device} is out of memory; increase train.accumulate (now {recipe.train.accumulate}), or decrease "
+                f"train.batch_size (now {recipe.train.batch_size}), and train into another folder"
             ) from error
         if ranks.first and not trained:
-            show.say("trained already")
+            show.say("already trained")

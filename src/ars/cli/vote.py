@@ -5,33 +5,37 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from ars.certification.settings import CertifySettings
 from ars.cli.interrupt import stoppable
 from ars.cli.live import LINE_SECONDS
 from ars.cli.options import Subparsers, add_classifier, add_command, add_device, add_memory, add_places, recipe_of
-from ars.experiments.recipe import CertifySettings
-from ars.experiments.world import one_process
-from ars.report.tally import Tally
+from ars.runs.vote_count import Tally
+from ars.workflows.world import one_process
+
+if TYPE_CHECKING:
+    from ars.data.benchmark import Opener
 
 TEACH = """\
-Let a run vote on every image of its test set and count how often it is right, with the standard error that the choice
-of test images leaves. Nothing is certified and nothing abstains: of classes with equally many votes the first one is
-taken. An interrupted vote goes on where it was.
+Vote on every image of a run's test set and print the accuracy of the votes, with the standard error due to the choice
+of test images. Nothing is certified, and no image abstains: if classes tie, the first of them wins. An interrupted
+vote resumes where it stopped.
 
-  ars vote runs/ars                                           100 draws an image, to runs/ars/vote.json
+  ars vote runs/ars                                           100 draws per image, to runs/ars/vote.json
   ars vote runs/ars --draws 1000 --json
 """
 DRAWS = 100
-NOTICE = "ars: ending after the images in flight; Ctrl-C again ends at once and gives up those"
+NOTICE = "ars: stopping after the current images; press Ctrl-C again to stop at once and drop their votes"
 
 
 def add_to(commands: Subparsers) -> None:
     """Add the command."""
     parser = add_command(
-        commands, "vote", run, summary="vote accuracy on the whole test set", teach=TEACH, goes_on=True
+        commands, "vote", run, summary="vote accuracy on the whole test set", teach=TEACH, resumable=True
     )
     parser.add_argument("folder", type=Path, metavar="RUN", help="a run folder made by ars train")
-    parser.add_argument("--draws", type=int, default=DRAWS, metavar="N", help=f"votes an image (default: {DRAWS})")
+    parser.add_argument("--draws", type=int, default=DRAWS, metavar="N", help=f"votes per image (default: {DRAWS})")
     parser.add_argument("--json", action="store_true", help="print the content of vote.json")
     add_classifier(parser)
     add_places(parser)
@@ -45,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
     settings = recipe_of(options.folder, instead="ars vote cannot load it, and ")
     if options.memory is not None:
         from ars.certification.memory import limit_memory
-        from ars.experiments.device import choose_device
+        from ars.workflows.hardware import choose_device
 
         limit_memory(choose_device(options.device), options.memory)
     tally = vote_with_progress(
@@ -65,10 +69,12 @@ def vote_with_progress(
     classifier: str | None = None,
     moved: Sequence[str] = (),
     enough: Callable[[], bool] = lambda: False,
+    open_data: "Opener | None" = None,
 ) -> Tally:
-    """Vote with the seed and the precision of a certification, with a line every few seconds."""
-    from ars.experiments.device import choose_device
-    from ars.experiments.voting import vote_run
+    """Vote with the seed and the precision of a certification, and print a line every few seconds."""
+    from ars.data.benchmark import open_benchmark
+    from ars.workflows.hardware import choose_device
+    from ars.workflows.vote import vote_run
 
     shown = time.monotonic()
 
@@ -82,6 +88,7 @@ def vote_with_progress(
         return vote_run(
             folder, draws=draws, seed=settings.seed, precision=settings.precision, device=choose_device(device_name),
             classifier=classifier, moved=moved, report=report, stop=lambda: stop() or enough(),
+            open_data=open_data or open_benchmark,
         )  # fmt: skip
 
 

@@ -5,18 +5,11 @@ from typing import TYPE_CHECKING
 from ars.lazy import lazily
 
 if TYPE_CHECKING:
-    from ars.data.benchmark import Benchmark
-    from ars.data.errors import DataError
-    from ars.data.opening import open_benchmark
-    from ars.data.settings import Data
+    from ars.data.benchmark import Benchmark, open_benchmark
+    from ars.data.kinds import Data, DataError
 
 __all__ = ["Benchmark", "Data", "DataError", "open_benchmark"]
 
 # settings are read without torch
-_HOMES = {
-    "ars.data.benchmark": ("Benchmark",),
-    "ars.data.errors": ("DataError",),
-    "ars.data.opening": ("open_benchmark",),
-    "ars.data.settings": ("Data",),
-}
+_HOMES = {"ars.data.benchmark": ("Benchmark", "open_benchmark"), "ars.data.kinds": ("Data", "DataError")}
 __getattr__, __dir__ = lazily(__name__, _HOMES)

@@ -1,40 +1,100 @@
-"""Backgrounds: any folder with train/ and test/ images, or a zip of one, packed once at the side that is asked for.
+"""Backgrounds: any folder with train/ and test/ images, or a zip of one, packed once for each side.
 
-Every image is decoded, turned the right way up, converted to RGB and resized to side x side (its aspect ratio is not
-kept, as in the paper) with Pillow's antialiased bilinear filter.
+Every image is decoded, rotated according to its EXIF orientation, converted to RGB, and resized to side x side with
+Pillow's antialiased bilinear filter. As in the paper, the aspect ratio is not kept.
 """
 
+import hashlib
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import PIL
 import torch
 from jaxtyping import UInt8
 from PIL import Image
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 from torch import Tensor
 
-from ars.data.benchmark import Part
-from ars.data.errors import DataError
+from ars.atomic import whole
+from ars.data.benchmark import Part, held_out
 from ars.data.files import Files
-from ars.data.holding_out import held_out
-from ars.data.images import decode
-from ars.data.locations import BACKGROUNDS, cache_folders, cache_to_write, cached, find, locate
-from ars.data.packs import SUFFIX, Pack, read_pack, write_pack
+from ars.data.image_files import decode
+from ars.data.kinds import DataError
+from ars.data.locate import BACKGROUNDS, cache_folders, cache_to_write, cached, find, locate
+
+SUFFIX = ".safetensors"
+
+
+@dataclass(frozen=True)
+class Pack:
+    """Named uint8 tensors with their description and the SHA-256 of their file."""
+
+    tensors: Mapping[str, UInt8[Tensor, "n c h w"]]
+    about: Mapping[str, Any]
+    sha256: str
+
+
+def write_pack(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> Pack:
+    """Write a pack and its .sha256 (in the format of sha256sum) through temporary files."""
+    # the checksum is renamed first: a checksum without its pack is ignored
+    with whole(path) as pack, whole(checksum_path(path)) as beside:
+        # one key, because the order of several would differ between processes, and with it the file's digest
+        save_file(dict(tensors), pack, metadata={"about": json.dumps(about, sort_keys=True)})
+        digest = sha256_of(pack)
+        beside.write_text(f"{digest}  {path.name}\n", encoding="ascii")
+        pack.chmod(beside.stat().st_mode)  # safetensors makes files that only their owner can read
+    return Pack(dict(tensors), dict(about), digest)
+
+
+def read_pack(path: Path) -> Pack:
+    """Read a pack after checking its SHA-256."""
+    beside = checksum_path(path)
+    if not path.is_file() or not beside.is_file():
+        missing = beside if path.is_file() else path
+        raise DataError(f"a pack is two files, {path.name} and {beside.name}, but {missing} is missing; copy both")
+    expected, digest = beside.read_text(encoding="ascii", errors="replace").split(" ")[0].strip(), sha256_of(path)
+    if digest != expected:
+        raise DataError(
+            f"{path} has SHA-256 {digest}, but {beside.name} says {expected[:64]!r}; "
+            "copy the pack again, or remove both files to rebuild it"
+        )
+    try:
+        with safe_open(path, framework="pt") as file:
+            about = json.loads((file.metadata() or {}).get("about", "{}"))
+            return Pack({name: file.get_tensor(name) for name in file.keys()}, about, digest)  # noqa: SIM118
+    except (SafetensorError, OSError, ValueError) as error:
+        raise DataError(f"{path} is not a pack ({error}); remove it to rebuild it") from error
+
+
+def checksum_path(path: Path) -> Path:
+    """The file with the SHA-256 of a pack."""
+    return path.with_name(f"{path.name}.sha256")
+
+
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
 
 FILTER = "Pillow bilinear, antialiased"
 HELD_OUT = 0.05
 FEWEST = 2  # one training background is held out for validation, so one alone leaves none
-# Known collections, by their listing in a pack, and what they are called wherever a number is shown.
+# Known collections, by their listing in a pack, and their names in tables and figures.
 SCENES = "0050aa0c1299a697044e5c385ade2a139ca6d0d72dd69bcc976986328f66f767"
 KNOWN = {SCENES: "scene backgrounds"}
-# Packs of the scenes have long been named by names and lengths alone; the digest of their contents stands for that.
+# Old packs of the scenes have a listing of names and lengths only; the digest of the contents maps to that listing.
 FORMER = {"5a1b19330ae73969bb7dd2a8e0f101bc8719ca7ca57a1a9af436b3bb71f6197e": SCENES}
 
 
 @dataclass(frozen=True)
 class Backgrounds:
-    """Square backgrounds for training and testing, what they are called, and the digest of their pack."""
+    """Square backgrounds for training and testing, their name, and the digest of their pack."""
 
     train: UInt8[Tensor, "n 3 k k"]
     test: UInt8[Tensor, "m 3 k k"]
@@ -42,15 +102,15 @@ class Backgrounds:
     digest: str
 
     def parts(self) -> dict[Part, UInt8[Tensor, "n 3 k k"]]:
-        """The backgrounds of each part; those of validation are held out of the training side."""
+        """The backgrounds of each part; those for validation are held out from training."""
         train, validation = held_out(len(self.train), HELD_OUT)
         return {"train": self.train[train], "validation": self.train[validation], "test": self.test}
 
 
 def load_backgrounds(given: str | None, side: int) -> Backgrounds:
-    """The backgrounds that the recipe or ARS_DATA names, from their pack; it is made where there is none yet.
+    """The backgrounds that the recipe or ARS_DATA names, from their pack, which is created if it does not exist.
 
-    Given may be the folder, the zip or a pack itself. Without the originals, their only pack of this side will do.
+    given may be the folder, the zip or a pack. Without the originals, their only pack of this side is used.
     """
     pack = _find_pack(given, side)
     for part in ("train", "test"):
@@ -69,7 +129,7 @@ def _find_pack(given: str | None, side: int) -> Pack:
         packs = [path for stem in stems for folder in cache_folders() for path in folder.glob(_pack_name(stem, side))]
         if len(packs) > 1:
             found = ", ".join(str(path) for path in packs)
-            raise DataError(f"one pack of backgrounds at side {side} is expected, found {found}; give data.backgrounds")
+            raise DataError(f"expected one pack of backgrounds at side {side}, found {found}; give data.backgrounds")
         if packs:
             return read_pack(packs[0])
     path = locate(given, BACKGROUNDS, what="background images", key="data.backgrounds")
@@ -102,7 +162,7 @@ def _enough(files: Files, part: str) -> list[str]:
 
 
 def pack_images(files: Files, names: list[str], side: int) -> UInt8[Tensor, "n 3 k k"]:
-    """Decode and resize once."""
+    """Decode and resize the images."""
     images = np.empty((len(names), 3, side, side), dtype=np.uint8)
     for index, name in enumerate(names):
         picture = decode(files.read(name), f"{files.path}/{name}")

@@ -1,13 +1,22 @@
-"""What every benchmark offers: random training batches, and fixed validation and test inputs."""
+"""The interface of every benchmark: random training batches, and fixed validation and test inputs."""
 
+import hashlib
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, assert_never
 
+import numpy as np
 import torch
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Float, Float64, Int, Int64, Shaped, UInt8, UInt64
 from torch import Tensor
+
+from ars.atomic import write_whole
+from ars.data.kinds import Data, DataError
+from ars.data.locate import cache_to_write, cached
 
 Split = Literal["validation", "test"]
 Part = Literal["train", "validation", "test"]
@@ -19,9 +28,9 @@ NAMED = 8  # classes that are named in full
 
 @dataclass(frozen=True)
 class Chosen:
-    """The test images of a folder of one's own: how they were chosen, in words, the file of each, a digest of all.
+    """The test images of the user's own folder: how they were chosen (in words), their files, and a digest of all.
 
-    order names the order that they are in.
+    order names their order.
     """
 
     how: str
@@ -38,7 +47,7 @@ class Benchmark(ABC):
     """
 
     title: str
-    """The name that stands beside every number."""
+    """The name beside every result."""
     class_names: Sequence[str]
     shape: tuple[int, int, int]
     """Channels, height, width of an input."""
@@ -50,11 +59,11 @@ class Benchmark(ABC):
     ) -> Iterator[Labelled]:
         """The batches of one epoch from number start on, a pure function of (seed, epoch, batch_size).
 
-        Only these rows of each batch are made, the same as in the whole batch: processes that train together share it.
+        Only these rows of each batch are made, so that processes can share a batch; they are the same as in the whole.
         """
 
     def references(self) -> Shaped[Tensor, "n c h w"]:
-        """Fixed training inputs that stand for the training set, in [0, 1] or as bytes: one fixed epoch's."""
+        """Fixed training inputs that represent the training set, in [0, 1] or as bytes: those of one fixed epoch."""
         return torch.cat(
             [images for images, _ in self.train_batches(0, seed=0, batch_size=min(100, self.train_size()))]
         )
@@ -72,11 +81,11 @@ class Benchmark(ABC):
         """The fixed inputs with these indices."""
 
     def labels(self, split: Split, indices: Sequence[int]) -> Int[Tensor, " b"]:
-        """The classes of these inputs; a benchmark whose inputs take long to make tells them without making any."""
+        """The classes of these inputs; benchmarks with slow inputs override this to avoid making them."""
         return self.examples(split, indices)[1]
 
     def boxes(self, split: Split, indices: Sequence[int]) -> Int[Tensor, "b 4"] | None:
-        """Top, left, height and width of what is to be recognised in these inputs, where the benchmark knows."""
+        """Top, left, height and width of the object in these inputs, if the benchmark knows them."""
         return None
 
     @abstractmethod
@@ -94,10 +103,152 @@ class Benchmark(ABC):
 
 
 def name_classes(names: Sequence[str]) -> str:
-    """The classes by number; of many, the first and the last.
+    """The classes by number; of many, only the first and the last.
 
     >>> name_classes(["cat", "dog"]), name_classes([f"n{number}" for number in range(1000)])
     ('0 cat, 1 dog', '0 n0, 1 n1, 2 n2, 3 n3, 4 n4, 5 n5, 6 n6, ..., 999 n999')
     """
     numbered = [name if name == str(number) else f"{number} {name}" for number, name in enumerate(names)]
     return ", ".join(numbered if len(names) <= NAMED else [*numbered[: NAMED - 1], "...", numbered[-1]])
+
+
+Moments = tuple[list[float], list[float]]
+
+
+def byte_moments(batches: Iterable[UInt8[Tensor, "_ c h w"]]) -> Moments:
+    """Mean and standard deviation of each channel in [0, 1]; from exact counts, so the same on every device."""
+    counts: Int64[Tensor, "c 256"] | None = None
+    for batch in batches:
+        new = torch.stack([torch.bincount(channel.flatten(), minlength=256) for channel in batch.unbind(1)]).cpu()
+        counts = new if counts is None else counts + new
+    if counts is None:
+        raise ValueError("the moments of no images are undefined")
+    values: Float64[Tensor, " 256"] = torch.arange(256, dtype=torch.float64) / 255
+    share = counts.double() / counts.sum(dim=1, keepdim=True)
+    mean = share @ values
+    variance = share @ values.square() - mean.square()
+    return mean.tolist(), variance.clamp_min(0).sqrt().tolist()
+
+
+def kept_moments(identity: str, batches: Callable[[], Iterable[UInt8[Tensor, "_ c h w"]]]) -> Moments:
+    """The moments of these batches, from the cache if they were computed before.
+
+    identity contains everything that determines the inputs, and names the file.
+    """
+    name = f"moments-{hashlib.sha256(identity.encode()).hexdigest()[:16]}.json"
+    if (path := cached(name)) is not None:
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            return [float(value) for value in content["mean"]], [float(value) for value in content["std"]]
+        except (ValueError, KeyError, TypeError):
+            pass  # ignore a damaged file and compute the moments again
+    mean, std = byte_moments(batches())
+    with suppress(OSError, DataError):  # without a writable cache they are computed again next time
+        write_whole(cache_to_write() / name, json.dumps({"mean": mean, "std": std, "of": identity}))
+    return mean, std
+
+
+def words(key: Sequence[int], count: int) -> UInt64[np.ndarray, " n"]:
+    """Random 64-bit words; numpy guarantees that SeedSequence never changes, unlike its generators.
+
+    >>> words([0, 1, 2], 1)
+    array([3071860871404845570], dtype=uint64)
+    """
+    return np.random.SeedSequence(list(key)).generate_state(count, np.uint64)
+
+
+def uniforms(key: Sequence[int], count: int) -> Float64[np.ndarray, " n"]:
+    """Random numbers in [0, 1)."""
+    return (words(key, count) >> np.uint64(11)) * 2.0**-53
+
+
+def generator(*key: int) -> torch.Generator:
+    """A CPU generator that depends only on the key, so that the draws are the same for every device."""
+    return torch.Generator().manual_seed(int(np.random.SeedSequence(key).generate_state(1, np.uint32)[0]))
+
+
+def share_of(name: str, salt: str) -> float:
+    """A number in [0, 1) that depends only on the name and the salt.
+
+    >>> round(share_of("train/cat/1.png", "validation"), 3)
+    0.604
+    """
+    return int.from_bytes(hashlib.sha256(f"{salt}:{name}".encode(errors="surrogateescape")).digest()[:8]) / 2**64
+
+
+def part_of(name: str, *, validation: float, test: float = 0.0) -> Part:
+    """The part of a name, with these expected shares; it does not depend on other names, so files may be added."""
+    share = share_of(name, "held out")
+    if share < test:
+        return "test"
+    return "validation" if share < test + validation else "train"
+
+
+def held_out(count: int, share: float) -> tuple[list[int], list[int]]:
+    """The indices below count that remain, and a share (at least one) that is held out; they depend on the count."""
+    out = set(sorted(range(count), key=lambda index: share_of(str(index), "held out"))[: max(1, round(share * count))])
+    return [index for index in range(count) if index not in out], sorted(out)
+
+
+def classes_in_turn(names: Sequence[str], labels: Sequence[int]) -> list[int]:
+    """An order of the names in rounds, with one name of each class per round as long as it has any.
+
+    Hashes choose the name and the order of the classes within a round. With a fixed order, taking every n-th name of n
+    classes would always give the same class.
+
+    >>> labels = [0, 0, 0, 0, 1, 1, 1, 2]
+    >>> [labels[index] for index in classes_in_turn("abcdefgh", labels)]
+    [2, 0, 1, 0, 1, 1, 0, 0]
+    """
+    of_class: dict[int, list[int]] = defaultdict(list)
+    for index in sorted(range(len(names)), key=lambda index: (share_of(names[index], "in its class"), names[index])):
+        of_class[labels[index]].append(index)
+    turns = [(turn, index) for indices in of_class.values() for turn, index in enumerate(indices)]
+    turns.sort(key=lambda pair: (pair[0], share_of(names[pair[1]], "in its round"), pair[1]))
+    return [index for _, index in turns]
+
+
+def open_benchmark(settings: Data, device: torch.device | None = None) -> Benchmark:
+    """The benchmark, with its tensors or batches on the device."""
+    options = settings.options
+    if settings.kind == "digits":
+        from ars.data.digits import DigitsOnPhotographs
+
+        return DigitsOnPhotographs(**options, device=device)
+    if settings.kind == "cifar_backgrounds":
+        from ars.data.cifar_backgrounds import cifar_on_backgrounds
+
+        return cifar_on_backgrounds(k=options.pop("size"), **options, device=device)
+    if settings.kind == "celeba":
+        from ars.data.celeba import celeba
+
+        return celeba(**options, device=device)
+    if settings.kind == "imagenet":
+        from ars.data.imagenet import imagenet
+
+        return imagenet(**options, device=device)
+    if settings.kind == "folder":
+        from ars.data.folder import folder
+
+        return folder(**options, device=device)
+    assert_never(settings.kind)
+
+
+Opener = Callable[[Data, torch.device], Benchmark]
+"""A function that opens a benchmark: open_benchmark or a BenchmarkCache."""
+
+
+class BenchmarkCache:
+    """Opens benchmarks at the new places of moved data, and keeps the last one for the next call."""
+
+    def __init__(self, moved: Mapping[str, str | None]) -> None:
+        self._moved = moved
+        self._last: tuple[Data, torch.device, Benchmark] | None = None
+
+    def __call__(self, data: Data, device: torch.device) -> Benchmark:
+        """The benchmark, which is opened only once for repeated calls."""
+        data = data.at(self._moved)
+        if self._last is None or self._last[:2] != (data, device):
+            self._last = None  # frees memory before the next one is opened
+            self._last = data, device, open_benchmark(data, device)
+        return self._last[2]

@@ -1,10 +1,10 @@
-"""CelebA: one attribute of a face (mouth slightly open), from random crops that keep the feature it shows in view.
+"""CelebA: one attribute of a face (mouth slightly open), from random crops that keep the relevant feature in view.
 
-The paper's crop: the short side is brought to 240, then 160x160 are cut out at random with the mouth's landmarks at
-least 10 pixels inside.
+The paper's crop: the short side is resized to 240, then 160x160 pixels are cropped at random with the mouth's landmarks
+at least 10 pixels inside.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,16 +12,153 @@ import numpy as np
 import torch
 from jaxtyping import Float32, UInt8
 
-from ars.data.benchmark import PARTS, Part
-from ars.data.celeba_layout import POINTS, read_faces
+from ars.data.benchmark import PARTS, Part, part_of, uniforms
 from ars.data.class_folders import Labels, Names, as_array
 from ars.data.crops import as_bytes, box_after_resizing, cut, holding_offset, resized
-from ars.data.decoded import DecodedImages
-from ars.data.draws import uniforms
-from ars.data.errors import DataError
-from ars.data.files import Files
-from ars.data.images import open_upright
-from ars.data.locations import CELEBA, locate
+from ars.data.decoding import DecodedImages
+from ars.data.files import IMAGE_SUFFIXES, Files
+from ars.data.image_files import open_upright
+from ars.data.kinds import DataError
+from ars.data.locate import CELEBA, locate
+
+POINTS = ("lefteye", "righteye", "nose", "leftmouth", "rightmouth")
+# The size of aligned pictures, and the midpoint between the eyes in almost all of them.
+ALIGNED, EYES = (178, 218), (89.0, 112.0)
+TOLERANCE, PROBES = 12.0, 64
+PAIRS = (("img_celeba", "list_landmarks_celeba"), ("img_align_celeba", "list_landmarks_align_celeba"))
+PARTITION: dict[str, Part] = {"0": "train", "1": "validation", "2": "test"}
+
+
+@dataclass(frozen=True)
+class Faces:
+    """Pictures with their attribute, landmarks and part, in the order of their names."""
+
+    files: Files
+    names: Sequence[str]
+    positive: np.ndarray[Any, np.dtype[np.bool_]]
+    landmarks: Float32[np.ndarray, "n 5 2"]
+    parts: Sequence[Part]
+    aligned: bool
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with one row of values per picture."""
+
+    path: str
+    columns: Sequence[str]
+    rows: Mapping[str, Sequence[str]]
+
+    def column(self, name: str) -> dict[str, str]:
+        """One column by picture; case is ignored, and blanks count as underscores."""
+        wanted, columns = name.strip().lower().replace(" ", "_"), [column.lower() for column in self.columns]
+        if wanted not in columns:
+            raise DataError(f"{self.path} has no column {name!r}; it has {', '.join(self.columns)}")
+        place = columns.index(wanted)
+        return {picture: values[place] for picture, values in self.rows.items()}
+
+
+def read_faces(files: Files, attribute: str) -> Faces:
+    """All pictures with their metadata; refused if pictures and landmarks have different coordinate frames."""
+    if "index.csv" in (listed := set(files.names())):
+        index = _table(files, "index.csv")
+        prefix, attributes, landmarks = "", index, index
+        split, identity = index.column("split"), index.column("identity")
+        parts = {name: _part(split[name], identity[name]) for name in index.rows}
+    else:
+        prefix, landmark_name = _pair(listed, files)
+        attributes = _named(files, listed, "list_attr_celeba")
+        landmarks = _named(files, listed, landmark_name)
+        parts = _public_parts(files, listed)
+    value = attributes.column(attribute)
+    names = [name for name in sorted(landmarks.rows) if name in value and name in parts and prefix + name in listed]
+    if not names:
+        raise DataError(
+            f"{files.path} lists {len(landmarks.rows)} faces, but has no picture of any in {prefix or 'it'}; add them"
+        )
+    axes = [landmarks.column(f"{point}_{axis}") for point in POINTS for axis in "xy"]
+    try:
+        points = np.array([[float(axis[name]) for axis in axes] for name in names], np.float32).reshape(-1, 5, 2)
+    except ValueError as error:
+        raise DataError(f"{landmarks.path} should hold numbers ({error}); download it again") from error
+    aligned = _check_frames(files, [prefix + name for name in names], points, landmarks.path)
+    positive = np.array([value[name] == "1" for name in names])
+    return Faces(files, [prefix + name for name in names], positive, points, [parts[name] for name in names], aligned)
+
+
+def _check_frames(files: Files, names: Sequence[str], points: Float32[np.ndarray, "n 5 2"], path: str) -> bool:
+    """Whether the pictures are aligned; refused if their landmarks disagree."""
+    probes = np.unique(np.linspace(0, len(names) - 1, PROBES).astype(int))
+    sizes = {open_upright(files.read(names[probe]), names[probe]).size for probe in probes}
+    pictures_aligned = sizes == {ALIGNED}
+    distance = np.linalg.norm(points[:, :2].mean(axis=1) - np.array(EYES, np.float32), axis=1)
+    landmarks_aligned = bool(np.median(distance) < TOLERANCE)
+    if pictures_aligned == landmarks_aligned:
+        return pictures_aligned
+    width, height = ALIGNED
+    frame = (f"aligned ({width}x{height})", f"in the wild ({len(sizes)} sizes among {len(probes)})")
+    pictures, landmarks = frame if pictures_aligned else frame[::-1]
+    needed = PAIRS[1][1] if pictures_aligned else PAIRS[0][1]
+    raise DataError(
+        f"the pictures of {files.path} are {pictures}, but the landmarks of {path} are for pictures "
+        f"{landmarks.split(' (')[0]}, so they would miss the face; put {needed}.txt there instead"
+    )
+
+
+def _pair(listed: Iterable[str], files: Files) -> tuple[str, str]:
+    """A folder of pictures and its landmark file, or any that exist if none match."""
+    folders: dict[str, str] = {}
+    for name in listed:
+        parts = name.split("/")
+        for folder, _ in PAIRS:
+            if folder in parts[:-1] and name.lower().endswith(IMAGE_SUFFIXES):
+                folders.setdefault(folder, name.removesuffix(parts[-1]))
+    stems = {name.split("/")[-1].rsplit(".", 1)[0] for name in listed}
+    for folder, landmarks in PAIRS:
+        if folder in folders and landmarks in stems:
+            return folders[folder], landmarks
+    have = [landmarks for _, landmarks in PAIRS if landmarks in stems]
+    if not folders or not have:
+        missing = "pictures (img_celeba/ or img_align_celeba/)" if not folders else f"landmarks ({PAIRS[0][1]}.txt)"
+        raise DataError(f"{files.path} should hold CelebA in its public layout or an index.csv, but has no {missing}")
+    return next(iter(folders.values())), have[0]
+
+
+def _named(files: Files, listed: Iterable[str], stem: str) -> Table:
+    found = [name for name in listed if name.split("/")[-1] in (f"{stem}.txt", f"{stem}.csv")]
+    if not found:
+        raise DataError(f"{files.path} should hold {stem}.txt (or .csv), also in Anno/ or Eval/, but does not; add it")
+    return _table(files, min(found))
+
+
+def _public_parts(files: Files, listed: Iterable[str]) -> dict[str, Part]:
+    try:
+        partition = _named(files, listed, "list_eval_partition")
+    except DataError:
+        identities = _named(files, listed, "identity_CelebA")
+        return {name: part_of(row[0], validation=0.1, test=0.1) for name, row in identities.rows.items()}
+    return {name: PARTITION[row[0]] for name, row in partition.rows.items() if row[0] in PARTITION}
+
+
+def _part(split: str, identity: str) -> Part:
+    return "test" if split == "test" else part_of(identity, validation=0.1)
+
+
+def _table(files: Files, name: str) -> Table:
+    """A table as text or CSV, with or without a first line with the row count and a line of column names."""
+    path = f"{files.path}/{name}"
+    text = files.read(name).decode("utf-8", errors="replace").splitlines()
+    lines = [line.split(",") if name.endswith(".csv") else line.split() for line in text if line.strip()]
+    rows = {line[0]: line[1:] for line in lines if line[0].lower().endswith(IMAGE_SUFFIXES)}
+    widths = {len(row) for row in rows.values()}
+    if len(widths) != 1:
+        raise DataError(
+            f"{path} should hold a row of the same length for every picture, found lengths {sorted(widths)}; fix it"
+        )
+    width = widths.pop()
+    header = next((line for line in lines[:2] if len(line) >= width and line[0] not in rows), [""] * width)
+    return Table(path, header[len(header) - width :], rows)
+
 
 SHORT, SIDE, MARGIN = 240, 160, 10
 FEATURES = {
@@ -42,11 +179,11 @@ class FacePictures:
     points: Mapping[Part, Float32[np.ndarray, "n p 2"]]
 
     def labels(self, part: Part) -> Labels:
-        """1 where the attribute is there."""
+        """1 if the picture has the attribute."""
         return self.of_class[part]
 
     def view(self, part: Part, index: int, key: Sequence[int]) -> UInt8[np.ndarray, "3 160 160"]:
-        """The crop that the key stands for."""
+        """The crop determined by the key."""
         name = self.names[part][index].decode(errors="surrogateescape")
         shown = f"{self.files.path}/{name}"
         picture = open_upright(self.files.read(name), shown)
@@ -54,7 +191,7 @@ class FacePictures:
         if (points < 0).any() or (points >= size).any():
             raise DataError(
                 f"the landmarks of {shown} are {points.tolist()}, outside its {size[0]}x{size[1]} pixels; "
-                "mend or remove its line in the landmark file"
+                "fix or remove its line in the landmark file"
             )
         whole = resized(*picture.size, SHORT)
         scaled = points * (np.array(whole) / size)
@@ -82,7 +219,7 @@ def celeba(
     faces = read_faces(files, attribute)
     columns = [POINTS.index(point) for point in FEATURES[feature]]
     chosen: dict[Part, np.ndarray[Any, np.dtype[np.intp]]] = {
-        part: np.flatnonzero([its == part for its in faces.parts]) for part in PARTS
+        part: np.flatnonzero([face == part for face in faces.parts]) for part in PARTS
     }
     pictures = FacePictures(
         files,

@@ -5,10 +5,10 @@ from pathlib import Path
 import torch
 
 from ars.data.backgrounds import Backgrounds, load_backgrounds
+from ars.data.benchmark import held_out
 from ars.data.cifar10 import CLASSES, SIDE, Cifar10, load_cifar10
-from ars.data.errors import DataError
-from ars.data.holding_out import held_out
-from ars.data.locations import CIFAR10, locate
+from ars.data.kinds import DataError
+from ars.data.locate import CIFAR10, locate
 from ars.data.pasted import Material, PastedImages
 
 HELD_OUT = 0.02  # of the 50,000 training images, for validation
@@ -25,7 +25,7 @@ def cifar_on_backgrounds(
 ) -> PastedImages:
     """The benchmark, from what the recipe or ARS_DATA names."""
     if k < SIDE:
-        raise DataError(f"CIFAR-10 images of {SIDE}x{SIDE} need k >= {SIDE}, got k = {k}")
+        raise DataError(f"k must be at least {SIDE}, the side of CIFAR-10 images, got k = {k}")
     if k == SIDE and backgrounds is not None:
         raise DataError(f"k = {SIDE} is plain CIFAR-10 and takes no backgrounds; leave data.backgrounds out")
     where: Path = locate(root, CIFAR10, what="the CIFAR-10 batches", key="data.root")

@@ -1,30 +1,33 @@
-"""Pictures sorted by class: random resized crops and flips in training, else one centre crop."""
+"""Pictures in class folders: random resized crops and flips in training, one centre crop otherwise."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Int64, Shaped, UInt8
 from PIL import Image
+from torch.utils.data import DataLoader, Dataset
 
-from ars.data.benchmark import Part
+from ars.data.benchmark import Part, uniforms
 from ars.data.crops import DRAWS, as_bytes, centre_box, cut, random_resized_box
-from ars.data.draws import uniforms
 from ars.data.files import Files
-from ars.data.images import open_upright
+from ars.data.image_files import decode, open_upright
+from ars.data.kinds import DataError, DataWarning
 
 Labels = Int64[np.ndarray, " n"]
 Names = Shaped[np.ndarray, " n"]
 Listing = tuple[list[str], list[int]]
-"""The names of the files of a part, and their labels."""
+"""The file names of a part, and their labels."""
 
 
 @dataclass(frozen=True)
 class ClassPictures:
     """Files with labels.
 
-    Training shows a random box of at least the smallest share of the area, flipped half of the time; the other parts
-    show the centre after the short side is brought to short.
+    Training shows a random box of at least the share smallest of the area, flipped half of the time. The other parts
+    show the centre after resizing the short side to short.
     """
 
     files: Files
@@ -39,7 +42,7 @@ class ClassPictures:
         return self.of_class[part]
 
     def view(self, part: Part, index: int, key: Sequence[int]) -> UInt8[np.ndarray, "3 s s"]:
-        """What the model sees of a picture."""
+        """The model's view of a picture."""
         name = self.names[part][index].decode(errors="surrogateescape")
         shown = f"{self.files.path}/{name}"
         picture = open_upright(self.files.read(name), shown)
@@ -62,14 +65,45 @@ def class_pictures(
 
 
 def as_array(names: Sequence[str]) -> Names:
-    """Names as bytes: a million Python strings would be copied into every worker, reference count by count."""
+    """Names as bytes: reference counts would cause a million Python strings to be copied into every worker."""
     return np.array([name.encode(errors="surrogateescape") for name in names], dtype=np.bytes_)
 
 
 def class_of(name: str, under: str = "") -> str:
-    """The class folder that a file lies in.
+    """The class folder of a file.
 
     >>> class_of("train/n01440764/n01440764_18.JPEG", "train")
     'n01440764'
     """
     return name.removeprefix(f"{under}/" if under else "").split("/")[0]
+
+
+@dataclass(frozen=True)
+class _Reader(Dataset[Any]):
+    files: Files
+    names: Sequence[str]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __getitem__(self, index: int) -> str:
+        try:
+            decode(self.files.read(self.names[index]), f"{self.files.path}/{self.names[index]}")
+        except DataError as error:
+            return str(error)
+        return ""
+
+
+def find_unreadable(files: Files, names: Sequence[str], *, workers: int = 0) -> dict[str, str]:
+    """The files that cannot be read, and why."""
+    loader: DataLoader[Any] = DataLoader(_Reader(files, names), batch_size=64, num_workers=workers, collate_fn=list)
+    reasons = [reason for batch in loader for reason in batch]
+    return {name: reason for name, reason in zip(names, reasons, strict=True) if reason}
+
+
+def leave_out_unreadable(files: Files, names: Sequence[str], *, workers: int = 0) -> list[str]:
+    """The files that can be read; a warning names each of the others."""
+    bad = find_unreadable(files, names, workers=workers)
+    for reason in bad.values():
+        warnings.warn(f"skipped: {reason}", DataWarning, stacklevel=2)
+    return [name for name in names if name not in bad]

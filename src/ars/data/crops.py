@@ -1,6 +1,6 @@
-"""Crops of photographs with Pillow: boxes are chosen in the coordinates of the source, cut and resized in one pass.
+"""Crops of photographs with Pillow: a box in the coordinates of the source is cropped and resized in one pass.
 
-Resizing only what the crop shows gives the same pixels as resizing the whole picture first, for less work.
+Resizing only the box gives the same pixels as resizing the whole picture first, with less work.
 """
 
 import math
@@ -12,8 +12,8 @@ from jaxtyping import Float, Float64, UInt8
 from PIL import Image
 from torch import Tensor
 
-from ars.data.errors import DataError
-from ars.data.images import UNREADABLE, as_rgb, as_tensor, open_upright, read_file, unreadable
+from ars.data.image_files import UNREADABLE, as_rgb, as_tensor, open_upright, read_file, unreadable
+from ars.data.kinds import DataError
 
 Box = tuple[float | int, float | int, float | int, float | int]
 """Left, upper, right, lower edge."""
@@ -25,7 +25,7 @@ RATIOS = (3 / 4, 4 / 3)
 def random_resized_box(width: int, height: int, u: Float64[np.ndarray, " 40"], *, smallest: float) -> Box:
     """The box of a RandomResizedCrop: area uniform in [smallest, 1], log of the aspect ratio uniform, place uniform.
 
-    u holds DRAWS uniform numbers; where no attempt fits, the largest centred box with an allowed ratio is taken.
+    u holds DRAWS uniform numbers. If no attempt fits, the largest centred box with an allowed ratio is used.
     """
     for area_draw, ratio_draw, x_draw, y_draw in u.reshape(ATTEMPTS, 4):
         area = width * height * (smallest + (1 - smallest) * area_draw)
@@ -41,7 +41,7 @@ def random_resized_box(width: int, height: int, u: Float64[np.ndarray, " 40"], *
 
 
 def resized(width: int, height: int, short: int) -> tuple[int, int]:
-    """The size of a picture after its short side is brought to short.
+    """The size of a picture after resizing its short side to short.
 
     >>> resized(178, 218, 240)
     (240, 293)
@@ -52,28 +52,28 @@ def resized(width: int, height: int, short: int) -> tuple[int, int]:
 
 
 def box_after_resizing(width: int, height: int, *, short: int, left: int, top: int, side: int) -> Box:
-    """The box in the source that a side x side crop at (left, top) shows once the short side is brought to short."""
+    """The box in the source of a side x side crop at (left, top) after resizing the short side to short."""
     new_width, new_height = resized(width, height, short)
     across, down = width / new_width, height / new_height
     return left * across, top * down, (left + side) * across, (top + side) * down
 
 
 def centre_box(width: int, height: int, *, short: int, side: int) -> Box:
-    """The box of a centre crop after the short side is brought to short (ImageNet: 256, 224)."""
+    """The box of a centre crop after resizing the short side to short (ImageNet: 256, 224)."""
     new_width, new_height = resized(width, height, short)
     left, top = round((new_width - side) / 2), round((new_height - side) / 2)
     return box_after_resizing(width, height, short=short, left=left, top=top, side=side)
 
 
 def fitted(picture: Image.Image, side: int, name: str) -> Image.Image:
-    """The centre, side x side, after the short side is brought to side: one of that size is left as it is."""
+    """The centre, side x side, after resizing the short side to side; a picture of that size is unchanged."""
     return cut(picture, centre_box(*picture.size, short=side, side=side), side, name)
 
 
 def read_fitted(path: Path, side: int) -> tuple[Float[Tensor, "3 s s"], str]:
-    """An image file in [0, 1] as a benchmark of that side shows the test images of a folder, and what was done to it.
+    """An image file in [0, 1], fitted like the test images of a folder benchmark of that side, and what was done to it.
 
-    That is nothing (empty), "resized" or "resized and cropped".
+    The latter is empty (nothing), "resized" or "resized and cropped".
     """
     picture = open_upright(read_file(path), str(path))
     cropped = resized(*picture.size, side) != (side, side)
@@ -82,12 +82,12 @@ def read_fitted(path: Path, side: int) -> tuple[Float[Tensor, "3 s s"], str]:
 
 
 def holding_offset(length: int, side: int, points: Sequence[float], margin: int, u: float) -> int:
-    """Where a window of this side may begin on an axis so that all points lie margin inside; u in [0, 1) picks one.
+    """A start of a window of this side on an axis such that all points lie margin inside; u in [0, 1) selects it.
 
-    Points too near the end of the axis, or too far apart, get the window that comes nearest to holding them.
+    If points are too close to the end of the axis, or too far apart, it is the window that comes closest.
     """
     lowest, highest = math.ceil(max(points) + margin - side), math.floor(min(points) - margin)
-    if lowest > highest:  # wider than the window: centred on them
+    if lowest > highest:  # the points do not fit: centre the window on them
         lowest = highest = round((min(points) + max(points) - side) / 2)
     lowest, highest = (min(max(0, bound), length - side) for bound in (lowest, highest))
     return lowest + int(u * (highest - lowest + 1))
@@ -96,8 +96,8 @@ def holding_offset(length: int, side: int, points: Sequence[float], margin: int,
 def cut(picture: Image.Image, box: Box, side: int, name: str, *, fast: bool = False) -> Image.Image:
     """The box as a side x side RGB picture, antialiased bilinear.
 
-    fast lets the JPEG decoder halve large pictures as long as the box keeps at least side x side pixels: other pixels
-    than from a full decoding, so it is for training only.
+    fast lets the JPEG decoder halve large pictures while the box keeps at least side x side pixels. The pixels differ
+    from those of a full decoding, so it is for training only.
     """
     width, height = picture.size
     left, top, right, lower = box
@@ -109,7 +109,7 @@ def cut(picture: Image.Image, box: Box, side: int, name: str, *, fast: bool = Fa
         scaled = left * across, top * down, right * across, lower * down
         return as_rgb(picture, name).resize((side, side), Image.Resampling.BILINEAR, box=scaled)
     except DataError:
-        raise  # as_rgb has said it
+        raise
     except UNREADABLE as error:
         raise unreadable(name, error) from error
 

@@ -1,7 +1,7 @@
-"""The embedded benchmark, digits on photographs: no download, and adaptivity pays.
+"""The embedded benchmark, digits on photographs: it needs no download, and adaptivity helps.
 
-An 8x8 digit is pasted along the border of a 24x24 crop of a photograph: a ninth of the image matters, as in the
-paper's hardest setting. Both come with scikit-learn. Train, validation and test use disjoint digits, and crops from
+An 8x8 digit is pasted along the border of a 24x24 crop of a photograph, so a ninth of the image matters, as in the
+paper's hardest setting. Both come with scikit-learn. Training, validation and test use disjoint digits, and crops from
 disjoint strips of the two photographs.
 """
 
@@ -12,12 +12,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ars.data.benchmark import ALL_ROWS, Benchmark, Labelled, Part, Split
-from ars.data.draws import generator
-from ars.data.pasting import border_slots
+from ars.data.benchmark import ALL_ROWS, Benchmark, Labelled, Part, Split, generator
+from ars.data.pasted import border_slots
 
 SIDE, DIGIT = 24, 8
-# Columns of the 427 x 640 photographs that crops may use, and how many of the 1,797 digits, in a fixed random order.
+# The columns of the 427 x 640 photographs for crops, and the range of the 1,797 digits in a fixed random order.
 STRIPS = {"train": (0, 400), "validation": (400, 520), "test": (520, 640)}
 DIGITS = {"train": (0, 1297), "validation": (1297, 1497), "test": (1497, 1797)}
 
@@ -28,7 +27,7 @@ class DigitsOnPhotographs(Benchmark):
     title = "digits on photographs"
 
     def __init__(self, *, seed: int = 0, passes: int = 8, device: torch.device | None = None) -> None:
-        """Passes is how often an epoch shows each training digit, each time elsewhere on another crop."""
+        """passes is how often an epoch shows each training digit, each time at another place of another crop."""
         from sklearn.datasets import load_digits, load_sample_images
 
         self.seed, self.passes = seed, passes
@@ -47,7 +46,7 @@ class DigitsOnPhotographs(Benchmark):
         return DigitsOnPhotographs(seed=self.seed, passes=self.passes, device=device)
 
     def references(self) -> Float[Tensor, "n c h w"]:
-        """Every training digit once, on a crop and at a place of its own."""
+        """Every training digit once, each at a different place of a different crop."""
         once = torch.arange(self.train_size() // self.passes)
         places = torch.randint(2**62, (len(once), 4), generator=generator(self.seed, 1797))
         return self._compose("train", once, places)[0]
@@ -58,14 +57,14 @@ class DigitsOnPhotographs(Benchmark):
         return (end - first) * self.passes
 
     def size(self, split: Split) -> int:
-        """One image a digit of the split."""
+        """One image per digit of the split."""
         first, end = DIGITS[split]
         return end - first
 
     def train_batches(
         self, epoch: int, *, seed: int, batch_size: int, start: int = 0, rows: slice = ALL_ROWS
     ) -> Iterator[Labelled]:
-        """Every training digit ``passes`` times in random order, at random places; the last short batch is left out."""
+        """Every training digit ``passes`` times in random order, at random places; a last short batch is dropped."""
         digits = self.train_size() // self.passes
         order = torch.randperm(self.train_size(), generator=generator(seed, epoch)) % digits
         for number in range(start, self.train_size() // batch_size):
@@ -74,7 +73,7 @@ class DigitsOnPhotographs(Benchmark):
             yield self._compose("train", chosen[rows], places[rows])
 
     def examples(self, split: Split, indices: Sequence[int]) -> Labelled:
-        """Image index shows digit index of the split; crop and place are hashed from (seed, split, index)."""
+        """Each image shows the digit of the same index; crop and place are hashed from (seed, split, index)."""
         return self._compose(split, torch.tensor(indices), self._places(split, indices))
 
     def boxes(self, split: Split, indices: Sequence[int]) -> Int[Tensor, "b 4"]:
@@ -84,19 +83,19 @@ class DigitsOnPhotographs(Benchmark):
         return torch.cat([corners, torch.full_like(corners, DIGIT)], dim=1)
 
     def _places(self, split: Split, indices: Sequence[int]) -> Int[Tensor, "b 4"]:
-        """The large numbers that stand for photograph, row, column and slot of fixed inputs."""
+        """The large random numbers that select photograph, row, column and slot of fixed inputs."""
         self.check_indices(split, indices)
         part = list(DIGITS).index(split)
         places = [np.random.SeedSequence([self.seed, part, index]).generate_state(4, np.uint32) for index in indices]
         return torch.tensor(np.stack(places).astype(np.int64))
 
     def moments(self) -> tuple[list[float], list[float]]:
-        """Mean and standard deviation of each channel over one epoch of training inputs, all of its passes."""
+        """Mean and standard deviation of each channel over one epoch of training inputs, with all passes."""
         [(images, _)] = self.train_batches(0, seed=self.seed, batch_size=self.train_size())
         return images.mean(dim=(0, 2, 3)).tolist(), images.std(dim=(0, 2, 3)).tolist()
 
     def _compose(self, part: Part, chosen: Int[Tensor, " b"], places: Int[Tensor, "b 4"]) -> Labelled:
-        """Paste digit chosen on the crop and at the slot that the four large random numbers of places stand for."""
+        """Paste the chosen digits on the crops and at the slots selected by the four random numbers of places."""
         left, right = STRIPS[part]
         height = self._photographs.shape[2]
         photograph, row, column, slot = places.to(self.device).unbind(1)

@@ -1,4 +1,4 @@
-"""The files of a folder or of a zip archive, read the same way."""
+"""The files of a folder or a zip archive, read through one interface."""
 
 import hashlib
 import lzma
@@ -10,17 +10,17 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from ars.data.errors import DataError
+from ars.data.kinds import DataError
 
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
 READ_WHOLE = 256 << 20  # bytes that a digest may read, a second or so
 
 
 class Files:
-    """Names, relative to the folder or archive and with forward slashes, and their bytes.
+    """File names, relative to the folder or archive and with forward slashes, and their bytes.
 
-    An archive that holds nothing but one folder is read as that folder, whose name is wrapped. Can be sent to other
-    processes: each opens the archive for itself.
+    An archive that holds a single folder is read as that folder; wrapped is its name. The object can be pickled for
+    other processes, and each opens the archive itself.
     """
 
     def __init__(self, path: Path) -> None:
@@ -41,7 +41,7 @@ class Files:
             self._prefix = f"{self.wrapped}/"
 
     def names(self, under: str = "") -> list[str]:
-        """All files under a folder, sorted, hidden ones left out."""
+        """All files under a folder, sorted, without hidden ones."""
         if self.path.is_dir():
             found = sorted(_walk(self.path / under, under))
         else:
@@ -50,11 +50,11 @@ class Files:
         return [name for name in found if not _hidden(name)]
 
     def images(self, under: str = "") -> list[str]:
-        """All files under a folder whose names end like an image's."""
+        """All files under a folder with the suffix of an image."""
         return [name for name in self.names(under) if name.lower().endswith(IMAGE_SUFFIXES)]
 
     def folders(self, under: str = "") -> list[str]:
-        """The names of the folders directly below a folder, empty ones too."""
+        """The names of the folders directly below a folder, including empty ones."""
         if self.path.is_dir():
             folder = self.path / under
             found = {entry.name for entry in os.scandir(folder) if entry.is_dir()} if folder.is_dir() else set()
@@ -78,10 +78,10 @@ class Files:
             raise DataError(f"{self.path} holds no {name}") from None
 
     def digest(self, names: Iterable[str]) -> str:
-        """A digest of names, lengths and CRC-32s: the same for a folder and for the archive of it.
+        """A digest of names, lengths and CRC-32s, which is the same for a folder and its archive.
 
-        An archive lists them. The bytes of a folder are read; where that would take long, it is told by its place and
-        by the times of its files instead.
+        An archive lists CRC-32s, while the files of a folder are read. If that would take long, the digest of a folder
+        uses its path and the modification times of its files instead.
         """
         names = list(names)
         if self.path.is_dir() and sum(map(self._length, names)) > READ_WHOLE:
@@ -90,7 +90,7 @@ class Files:
         return _digest(f"{name} {self._length(name)} {self._crc(name)}\n" for name in names)
 
     def content_digest(self, names: Sequence[str]) -> str:
-        """A digest that the same files have wherever they lie: of names and lengths alone where reading takes long."""
+        """A digest that does not depend on the place of the files; if reading takes long, of names and lengths only."""
         lengths = [self._length(name) for name in names]
         read = sum(lengths) <= READ_WHOLE
         lines = (
@@ -103,12 +103,12 @@ class Files:
         try:
             return archive.read(self._prefix + name)
         except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError) as error:
-            if getattr(error, "errno", None) is not None:  # the system's, which says nothing of the archive
+            if getattr(error, "errno", None) is not None:  # an error of the system, not of the archive
                 raise
-            raise DataError(f"{name} in {self.path} is damaged ({error}); get the archive again") from error
-        except RuntimeError as error:  # a password, or a compression of another kind
-            asked = "unpack the archive, and name the folder"
-            raise DataError(f"{name} in {self.path} cannot be unpacked ({error}); {asked}") from error
+            raise DataError(f"{name} in {self.path} is damaged ({error}); download the archive again") from error
+        except RuntimeError as error:  # a password, or an unsupported compression
+            advice = "unpack the archive and use the folder"
+            raise DataError(f"{name} in {self.path} cannot be unpacked ({error}); {advice}") from error
 
     def _length(self, name: str) -> int:
         in_folder = self.path.is_dir()
@@ -131,7 +131,7 @@ class Files:
 
 
 def _broken(path: Path) -> DataError:
-    return DataError(f"{path} is a damaged or incomplete zip archive; get it again")
+    return DataError(f"{path} is a damaged or incomplete zip archive; download it again")
 
 
 def _hidden(name: str) -> bool:
@@ -151,5 +151,5 @@ def _walk(folder: Path, prefix: str) -> Iterable[str]:
         name = f"{prefix}/{entry.name}" if prefix else entry.name
         if entry.is_dir():
             yield from _walk(Path(entry.path), name)
-        elif entry.is_file() or not Path(entry.path).exists():  # no pipe; a link to nothing is told when it is read
+        elif entry.is_file() or not Path(entry.path).exists():  # skips pipes; a broken link is reported when it is read
             yield name

@@ -1,10 +1,10 @@
-"""Anybody's own images: a folder (or a zip) with a folder a class, alone or pasted on backgrounds.
+"""Your own images: a folder or zip with one folder per class, as they are or pasted on backgrounds.
 
-With train/ and test/ (or val/) on top, a tenth of train/ is held out for validation; with test/ (or val/) alone, all
-images are for testing; without, a tenth of them is for validation and a tenth for testing, chosen by their names.
-Test images come in an order that takes the classes in turn, so that the first few are of all of them.
-Validation and testing show the centre of an image after its short side is brought to the size; an image of that size is
-left as it is, bit for bit.
+With train/ and test/ (or val/) at the top, a tenth of train/ is held out for validation. With only test/ (or val/), all
+images are for testing. Otherwise a tenth of the images is for validation and a tenth for testing, chosen by name.
+Test images are ordered so that the classes take turns, and the first few images cover all classes.
+Validation and testing show the centre of an image after resizing its short side to the size; an image of that size is
+not changed.
 """
 
 from collections.abc import Sequence
@@ -13,25 +13,21 @@ from pathlib import Path
 import PIL
 import torch
 
-from ars.data.backgrounds import FILTER, load_backgrounds
-from ars.data.benchmark import PARTS, Benchmark, Chosen, Part
-from ars.data.class_folders import Listing, class_of, class_pictures
-from ars.data.decoded import DecodedImages, cores
-from ars.data.errors import DataError
+from ars.data.backgrounds import FILTER, SUFFIX, Pack, load_backgrounds, read_pack, write_pack
+from ars.data.benchmark import PARTS, Benchmark, Chosen, Part, classes_in_turn, part_of
+from ars.data.class_folders import Listing, class_of, class_pictures, leave_out_unreadable
+from ars.data.decoding import DecodedImages, DecodingPool, Request, cores
 from ars.data.files import Files
-from ars.data.holding_out import classes_in_turn, part_of
-from ars.data.loading import DecodingPool, Request
-from ars.data.locations import cache_to_write, cached, locate
-from ars.data.packs import SUFFIX, Pack, read_pack, write_pack
+from ars.data.kinds import DataError
+from ars.data.locate import cache_to_write, cached, locate
 from ars.data.pasted import Material, PastedImages
-from ars.data.unreadable import leave_out_unreadable
 
 SMALLEST_BOX = 0.25
 VALIDATION, TEST = 0.1, 0.1
 TEST_TOPS = ("test", "val")
 TOPS = ("train", "val", "valid", "validation", "test")
 PACKED_AT_ONCE = 64
-IN_TURN = "classes in turn"  # the order of the test images; earlier versions had them by name
+IN_TURN = "classes in turn"  # the order of the test images; earlier versions ordered them by name
 
 
 def folder(
@@ -45,7 +41,7 @@ def folder(
     workers: int | None = None,
     device: torch.device | None = None,
 ) -> Benchmark:
-    """The benchmark of a folder: inputs of size x size, or images of pasted x pasted on backgrounds of size x size."""
+    """The benchmark of a folder: size x size inputs, or pasted x pasted images on size x size backgrounds."""
     files = Files(locate(root, (), what="class folders of images", key="data.root"))
     workers = cores() if workers is None else workers
     listings, classes, chosen = list_classes(files, skip_unreadable=skip_unreadable, workers=workers)
@@ -65,7 +61,7 @@ def folder(
             device=device,
         )
     if pasted is None or pasted > size:
-        raise DataError(f"images on backgrounds need data.pasted, their side, up to data.size = {size}, got {pasted}")
+        raise DataError(f"data.pasted, the side of pasted images, must be at most data.size = {size}, got {pasted}")
     pack = _packed(files, listings, digest, stem=stem, side=pasted, workers=workers)
     scenes = load_backgrounds(backgrounds, size)
     onto = scenes.parts()
@@ -83,7 +79,7 @@ def folder(
 def list_classes(
     files: Files, *, skip_unreadable: bool, workers: int
 ) -> tuple[dict[Part, Listing], Sequence[str], Chosen]:
-    """The files of each part with their labels, the classes in the order of their folders' names, what is tested."""
+    """The files of each part with their labels, the classes in the order of their names, and the test images."""
     tops = files.folders()
     test_top = next((name for name in TEST_TOPS if name in tops), None)
     split = "train" in tops and test_top is not None
@@ -117,13 +113,13 @@ def list_classes(
     count = sum(len(names) for names, _ in listings.values())
     if count and not listings["test"][0]:
         raise DataError(
-            f"{files.path} holds {count} images, none of which is in the tenth for testing, chosen by their names; add "
-            "some, or put all that is to be tested below test/, a folder a class"
+            f"{files.path} holds {count} images, but none falls into the tenth for testing, which is chosen by name; "
+            "add some, or put the test images below test/ in class folders"
         )
-    how = f"those below {test_top or files.wrapped}/"
+    how = f"those in {test_top or files.wrapped}/"
     if not (tested or split):
-        advice = "to choose them, give it train/ and test/, or test/ alone"
-        how = f"about a tenth of all {count}, chosen by their names ({advice})"
+        advice = "to choose them yourself, use train/ and test/, or test/ alone"
+        how = f"about a tenth of all {count}, chosen by name ({advice})"
     names, labels = listings["test"]
     order = classes_in_turn(names, labels)
     listings["test"] = [names[index] for index in order], [labels[index] for index in order]
@@ -132,14 +128,14 @@ def list_classes(
 
 
 def _check_classes(files: Files, top: str, classes: Sequence[str]) -> None:
-    """Refuse parts of the data that would be taken for classes: folders of their names with folders of images."""
+    """Refuse folders such as train/ that contain folders of images but would be taken for classes."""
     for name in (name for name in classes if name.lower() in TOPS):
         inside = f"{top}/{name}" if top else name
         if any("/" in image.removeprefix(f"{inside}/") for image in files.images(inside)):
             raise DataError(
-                f"{files.path / inside} holds folders with images, so it is no class; lay them out as train/CLASS/ and "
-                "test/CLASS/ (or val/CLASS/), as test/CLASS/ alone with nothing beside test/, or as CLASS/, all "
-                "named just so, or rename it"
+                f"{files.path / inside} holds folders with images, so it is not a class; use the layout train/CLASS/ "
+                "and test/CLASS/ (or val/CLASS/), or only test/CLASS/ with nothing beside test/, or only CLASS/, or "
+                "rename it"
             )
 
 
@@ -150,7 +146,7 @@ def _packed(files: Files, listings: dict[Part, Listing], digest: str, *, stem: s
         return read_pack(kept)
     tensors: dict[str, torch.Tensor] = {}
     for part in PARTS:
-        # The views of testing for every part: the whole centre, never flipped.
+        # test views for every part: the whole centre, never flipped
         pictures = class_pictures(files, {"test": listings[part]}, side=side, short=side, smallest=1.0)
         count = len(listings[part][0])
         if not count:

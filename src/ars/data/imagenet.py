@@ -1,20 +1,20 @@
-"""ImageNet in the layout that everybody has: train/ and val/ with a folder a class, or a flat val/ with a label file.
+"""ImageNet in its usual layout: train/ and val/ with one folder per class, or a flat val/ with a label file.
 
-Training shows random resized crops with flips, the rest a 224x224 centre after the short side is brought to 256. One
-percent of the training images is held out for validation; val/ is the test set. The paper certifies every 100th.
+Training shows random resized crops with flips; otherwise the 224x224 centre is shown after resizing the short side to
+256. One percent of the training images is held out for validation; val/ is the test set. The paper certifies every
+100th image.
 """
 
 from collections.abc import Iterable, Sequence
 
 import torch
 
-from ars.data.benchmark import PARTS, Part
+from ars.data.benchmark import PARTS, Part, part_of
 from ars.data.class_folders import Listing, class_of, class_pictures
-from ars.data.decoded import DecodedImages
-from ars.data.errors import DataError
+from ars.data.decoding import DecodedImages
 from ars.data.files import Files
-from ars.data.holding_out import part_of
-from ars.data.locations import IMAGENET, locate
+from ars.data.kinds import DataError
+from ars.data.locate import IMAGENET, locate
 
 SIDE, RESIZED, SMALLEST_BOX = 224, 256 / 224, 0.08
 HELD_OUT = 0.01
@@ -56,7 +56,7 @@ def _full(files: Files) -> tuple[dict[Part, Listing], Sequence[str]]:
     if not train or not test:
         missing = "train" if not train else "val"
         raise DataError(
-            f"{files.path} should hold class folders below train/ and val/, found no image below {missing}/"
+            f"{files.path} should hold class folders in train/ and val/, found no image in {missing}/; add them"
         )
     classes = sorted({class_of(name, "train") for name in train})
     number = {wnid: label for label, wnid in enumerate(classes)}
@@ -79,7 +79,7 @@ def _full(files: Files) -> tuple[dict[Part, Listing], Sequence[str]]:
 
 
 def _sample(files: Files) -> tuple[dict[Part, Listing], Sequence[str]]:
-    """One picture a class and an index.csv: every tenth is a test image, the fifth after it a validation image."""
+    """One picture per class and an index.csv: every tenth is a test image, the fifth after it a validation image."""
     lines = [line.split(",") for line in files.read("index.csv").decode().splitlines()[1:]]
     listings: dict[Part, Listing] = {part: ([], []) for part in PARTS}
     for number, (name, label, *_) in enumerate(lines):
@@ -90,13 +90,13 @@ def _sample(files: Files) -> tuple[dict[Part, Listing], Sequence[str]]:
 
 
 def _label_file(files: Files, test: Sequence[str], classes: Sequence[str]) -> Iterable[str]:
-    """The class of each file of a flat val/: lines of a file name and a class folder's name or number."""
+    """The class of each file of a flat val/, from lines with a file name and the name or number of a class folder."""
     places = (*LABEL_FILES, *(f"val/{name}" for name in LABEL_FILES))
     found = next((name for name in places if files.has(name)), None)
     if found is None:
         raise DataError(
-            f"{files.path}/val holds images without class folders, so one of {', '.join(LABEL_FILES)} is expected with "
-            "lines of a file name and its class (n01440764, or its number in sorted order); found none"
+            f"{files.path}/val holds images without class folders; add one of {', '.join(LABEL_FILES)} with "
+            "lines of a file name and its class (n01440764, or its number in sorted order)"
         )
     labels: dict[str, str] = {}
     for line in files.read(found).decode().replace(",", " ").splitlines():
@@ -108,13 +108,13 @@ def _label_file(files: Files, test: Sequence[str], classes: Sequence[str]) -> It
     missing = [stem for stem in stems if stem not in labels]
     if missing:
         raise DataError(
-            f"{files.path}/{found} should name the class of every file in val/, but {missing[0]} is not there"
+            f"{files.path}/{found} should name the class of every file in val/, but not that of {missing[0]}; add it"
         )
     return [labels[stem] for stem in stems]
 
 
 def _class_names(files: Files, classes: Sequence[str]) -> Sequence[str]:
-    """Words for the classes where a file gives them, else their folders' names."""
+    """The names of the classes from a file if there is one, else the names of their folders."""
     for name in CLASS_NAMES:
         if files.has(name):
             lines = files.read(name).decode().splitlines()

@@ -1,4 +1,4 @@
-"""Small images on larger backgrounds: the distractor benchmark, composed on the device from bytes held there."""
+"""Small images on larger backgrounds: the distractor benchmark, composed on the device from bytes stored there."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,37 +6,90 @@ from itertools import islice
 
 import numpy as np
 import torch
-from jaxtyping import Int, UInt8
+from jaxtyping import Bool, Int, UInt8
 from torch import Tensor
+from torch.nn.functional import pad
 
-from ars.data.benchmark import ALL_ROWS, PARTS, Benchmark, Chosen, Labelled, Part, Split
-from ars.data.draws import generator, words
-from ars.data.moments import Moments, kept_moments
-from ars.data.pasting import border_slots, crop_padded, mirror, paste, to_unit
+from ars.data.benchmark import (
+    ALL_ROWS,
+    PARTS,
+    Benchmark,
+    Chosen,
+    Labelled,
+    Moments,
+    Part,
+    Split,
+    generator,
+    kept_moments,
+    words,
+)
+from ars.data.image_files import to_unit
+
+
+def border_slots(span: int) -> Int[Tensor, "n 2"]:
+    """Every (row, column) from 0 to span at which the pasted image touches the border of the larger one.
+
+    >>> len(border_slots(16))
+    64
+    """
+    rows, columns = torch.meshgrid(torch.arange(span + 1), torch.arange(span + 1), indexing="ij")
+    edge = (rows % span == 0) | (columns % span == 0) if span else torch.ones_like(rows, dtype=torch.bool)
+    return torch.stack([rows[edge], columns[edge]], dim=1)
+
+
+def paste(
+    images: UInt8[Tensor, "b c s s"], onto: UInt8[Tensor, "b c k k"], slots: Int[Tensor, "b 2"]
+) -> UInt8[Tensor, "b c k k"]:
+    """Each image pasted with its upper left corner at its slot (row, column) of a copy of its background."""
+    batch, channels, side, _ = images.shape
+    canvas = onto.shape[-1]
+    device = images.device
+    top, left = slots.unbind(1)
+    within = torch.arange(side, device=device)
+    places = (torch.arange(channels, device=device)[:, None, None] * canvas + within[:, None]) * canvas + within
+    places = (top * canvas + left)[:, None] + places.flatten()
+    return onto.flatten(1).scatter(1, places, images.flatten(1)).view(batch, channels, canvas, canvas)
+
+
+def crop_padded(
+    images: UInt8[Tensor, "b c s s"], padding: int, top: Int[Tensor, " b"], left: Int[Tensor, " b"]
+) -> UInt8[Tensor, "b c s s"]:
+    """Each image padded with black pixels and cropped to its own size at (top, left) from 0 to 2 padding."""
+    batch, channels, side, _ = images.shape
+    within = torch.arange(side, device=images.device)
+    rows, columns = (top[:, None] + within)[:, None, :, None], (left[:, None] + within)[:, None, None, :]
+    of = torch.arange(batch, device=images.device)[:, None, None, None]
+    return pad(images, [padding] * 4)[of, torch.arange(channels, device=images.device)[:, None, None], rows, columns]
+
+
+def mirror(images: UInt8[Tensor, "b c h w"], chosen: Bool[Tensor, " b"]) -> UInt8[Tensor, "b c h w"]:
+    """The chosen images flipped left to right, the others unchanged."""
+    return torch.where(chosen[:, None, None, None], images.flip(3), images)
+
 
 AT_ONCE, MOMENTS_BATCHES = 500, 20
 
 
 @dataclass(frozen=True)
 class Material:
-    """What the inputs of one part are made of; no backgrounds: the images as they are."""
+    """The images and backgrounds of one part; without backgrounds, the inputs are the images."""
 
     images: UInt8[Tensor, "n 3 s s"]
     labels: Int[Tensor, " n"]
     backgrounds: UInt8[Tensor, "m 3 k k"] | None = None
 
     def to(self, device: torch.device) -> "Material":
-        """The same on the device."""
+        """A copy on the device."""
         backgrounds = None if self.backgrounds is None else self.backgrounds.to(device)
         return Material(self.images.to(device), self.labels.to(device), backgrounds)
 
 
 class PastedImages(Benchmark):
-    """Each image somewhere along the border of a background, every slot equally likely; flips come before pasting.
+    """Each image at a random slot along the border of a background; flips come before pasting.
 
-    Training draws background, slot and flip anew each time; a validation or test image has them hashed from
-    (seed, split, index), and no flip. Parts share neither images nor backgrounds. Without backgrounds, training may
-    show random crops of the images with a black border of padding pixels instead.
+    Training draws background, slot and flip at random. For a validation or test image, background and slot are hashed
+    from (seed, split, index), and there is no flip. Parts share neither images nor backgrounds. Without backgrounds,
+    training may show random crops of the images, padded with black pixels.
     """
 
     def __init__(
@@ -51,7 +104,7 @@ class PastedImages(Benchmark):
         chosen: Chosen | None = None,
         device: torch.device | None = None,
     ) -> None:
-        """Digest names the bytes of the material, for the cache of moments."""
+        """digest identifies the bytes of the material, for the cache of moments."""
         self.title, self.class_names, self.seed, self.digest = title, class_names, seed, digest
         self.padding, self.chosen = padding, chosen
         self.device = device or torch.device("cpu")
@@ -62,7 +115,7 @@ class PastedImages(Benchmark):
         if canvas < side:
             raise ValueError(f"{title}: images of {side}x{side} do not fit on backgrounds of {canvas}x{canvas}")
         if padding and first.backgrounds is not None:
-            raise ValueError(f"{title}: crops with padding are for images without backgrounds; set padding to 0")
+            raise ValueError(f"{title}: padding is for images without backgrounds; set padding to 0")
         self.shape = (3, canvas, canvas)
         self._slots = border_slots(canvas - side).to(self.device)
 
@@ -80,7 +133,7 @@ class PastedImages(Benchmark):
         )
 
     def train_size(self) -> int:
-        """The images that are not held out."""
+        """The number of images that are not held out."""
         return len(self._material["train"].images)
 
     def size(self, split: Split) -> int:
@@ -105,7 +158,7 @@ class PastedImages(Benchmark):
         padding: int = 0,
         rows: slice = ALL_ROWS,
     ) -> Iterator[tuple[UInt8[Tensor, "b 3 k k"], Int[Tensor, " b"]]]:
-        """The training batches as bytes; references and moments are those of whole images, without padding."""
+        """The training batches as bytes; references and moments use whole images, without padding."""
         order = torch.randperm(self.train_size(), generator=generator(seed, epoch))
         for number in range(start, self.train_size() // batch_size):
             chosen = order[number * batch_size : (number + 1) * batch_size]
@@ -124,7 +177,7 @@ class PastedImages(Benchmark):
         return self._material[split].labels[list(indices)]
 
     def boxes(self, split: Split, indices: Sequence[int]) -> Int[Tensor, "b 4"] | None:
-        """Where the images are pasted; None where there are no backgrounds."""
+        """Where the images are pasted; None without backgrounds."""
         material = self._material[split]
         if material.backgrounds is None:
             return None
@@ -133,7 +186,7 @@ class PastedImages(Benchmark):
         return torch.cat([corners, torch.full_like(corners, material.images.shape[-1])], dim=1)
 
     def _choices(self, split: Split, indices: Sequence[int]) -> Int[Tensor, "b 4"]:
-        """What a fixed input is composed of: its image, and three large numbers hashed from (seed, split, index)."""
+        """The components of fixed inputs: the image, and three large numbers hashed from (seed, split, index)."""
         self.check_indices(split, indices)
         part = PARTS.index(split)
         draws = np.array([words([self.seed, part, index], 3) >> np.uint64(2) for index in indices]).reshape(-1, 3)
@@ -146,7 +199,7 @@ class PastedImages(Benchmark):
         return torch.cat([images for images, _ in self.train_bytes(0, seed=0, batch_size=size)])
 
     def moments(self) -> Moments:
-        """Mean and standard deviation of each channel over training inputs, kept in the cache."""
+        """Mean and standard deviation of each channel over training inputs; they are cached."""
         size = min(AT_ONCE, self.train_size())
 
         def batches() -> Iterator[UInt8[Tensor, "b 3 k k"]]:
@@ -158,9 +211,9 @@ class PastedImages(Benchmark):
     def _compose(
         self, part: Part, choices: Int[Tensor, "b 4"], *, flip: bool = False, padding: int = 0
     ) -> tuple[UInt8[Tensor, "b 3 k k"], Int[Tensor, " b"]]:
-        """The image chosen, and the background, slot and flip that three large random numbers stand for.
+        """The chosen image, with the background, slot and flip selected by three large random numbers.
 
-        Without backgrounds the first two numbers say where a crop of the padded image begins.
+        Without backgrounds, the first two numbers select the crop of the padded image.
         """
         material = self._material[part]
         chosen, background, slot, coin = choices.to(self.device, non_blocking=True).unbind(1)

@@ -1,1 +1,1 @@
-"""Fused GPU kernels for the paper's networks. Triton is imported only where it runs."""
+"""Fused GPU kernels for the paper's networks. Triton is imported only when a kernel runs."""

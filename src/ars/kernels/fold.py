@@ -9,12 +9,12 @@ from torch.nn.utils import fuse_conv_bn_eval
 
 from ars.models.resnet import BasicBlock, Bottleneck, CifarResNet, ResNet50
 
-# Modules of ours in which conv1 is followed by bn1, conv2 by bn2, ...
+# Our modules in which conv1 is followed by bn1, conv2 by bn2, ...
 NUMBERED = (CifarResNet, ResNet50, BasicBlock, Bottleneck)
 
 
 def fold(network: nn.Module) -> nn.Module:
-    """A copy of a network in which every BatchNorm that plainly follows a convolution is part of it."""
+    """A copy of a network in which every BatchNorm directly after a convolution is folded into it."""
     network = deepcopy(network).eval()
     for module in network.modules():
         for conv_name, norm_name in _pairs(module):
@@ -27,16 +27,16 @@ def fold(network: nn.Module) -> nn.Module:
 
 @torch.no_grad()
 def weights(conv: nn.Module) -> tuple[Tensor, Tensor]:
-    """Weight and bias of a convolution that has both."""
+    """Weight and bias of a convolution with both."""
     assert isinstance(conv, nn.Conv2d)
     assert conv.bias is not None
     return conv.weight.detach(), conv.bias.detach()
 
 
 def _pairs(module: nn.Module) -> list[tuple[str, str]]:
-    """Names of children of which the second takes the output of the first, and nothing else does."""
+    """Pairs of children in which only the second takes the output of the first."""
     if type(module) is nn.Sequential:
-        return list(pairwise(module._modules))  # named_children would leave out a part that came before
+        return list(pairwise(module._modules))  # named_children would skip a repeated part
     if isinstance(module, NUMBERED):
         return [(f"conv{i}", f"bn{i}") for i in (1, 2, 3) if hasattr(module, f"conv{i}")]
     return []

@@ -1,4 +1,4 @@
-"""Layers on NHWC maps that are one kernel launch each; made from torch's layers, frozen, on their device."""
+"""Layers on NHWC maps with one kernel launch each; made from torch's layers, frozen, on their device."""
 
 import torch
 from jaxtyping import Float
@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from ars.kernels.fold import weights
 from ars.kernels.layout import ConvTile, banded, widened
 
-RGB = 4  # channels of an image with zeros behind, as programs.pixels makes them
+RGB = 4  # channels of an image, padded with zeros as in triton.pixels
 
 
 def tile_for(conv: nn.Conv2d) -> ConvTile:
@@ -20,10 +20,10 @@ def tile_for(conv: nn.Conv2d) -> ConvTile:
 
 
 class Conv(nn.Module):
-    """One convolution with its bias and activation; of a concatenation after ``split`` channels, if that is not 0.
+    """One convolution with its bias and activation; if split > 0, of two maps, the first with ``split`` channels.
 
-    The activation is a for a > 0 and slope * a below: one slope, or one a channel. A head is a 1x1 convolution to one
-    channel and a sigmoid.
+    The activation is a for a > 0 and slope * a below, with one slope or one per channel. A head is a 1x1 convolution
+    to one channel and a sigmoid.
     """
 
     def __init__(
@@ -37,14 +37,14 @@ class Conv(nn.Module):
         head: nn.Conv2d | None = None,
     ) -> None:
         super().__init__()
-        from ars.kernels.programs.conv import Filter  # imports triton
+        from ars.kernels.triton.conv import Filter  # imports triton
 
         weight, bias = weights(conv)
         if weight.shape[1] < RGB:
             weight = widened(weight, RGB)
         parts = [weight[:, :split], weight[:, split:]] if split else [weight]
         matrices = [banded(part, tall=tile.tall, wide=tile.wide).to(dtype) for part in parts]
-        # what is added and multiplied after the product stays in float32
+        # everything after the matrix product stays in float32
         self.weights = Filter(
             first=matrices[0],
             second=matrices[1] if split else None,
@@ -60,7 +60,7 @@ class Conv(nn.Module):
         self, x: Tensor, *, second: Tensor | None = None, residual: Tensor | None = None, up: int = 1
     ) -> Float[Tensor, "b h w c"] | Float[Tensor, "b h w"]:
         """The layer on x [b, h, w, c], upsampled and followed by the channels of second; plus the residual."""
-        from ars.kernels.programs.conv import run_conv
+        from ars.kernels.triton.conv import run_conv
 
         return run_conv(
             x,

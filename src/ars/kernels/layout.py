@@ -1,4 +1,4 @@
-"""How weights are laid out for the kernels, and the choices a kernel leaves open."""
+"""The layout of weights for the kernels, and the kernels' tuning parameters."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 @dataclass(frozen=True)
 class Tiling:
-    """How a stage is cut: ``group`` images a program, patches of tall x wide pixels, ``rows`` patches a tile."""
+    """The tiling of a stage: ``group`` images per program, patches of tall x wide pixels, ``rows`` patches per tile."""
 
     group: int
     tall: int
@@ -18,15 +18,15 @@ class Tiling:
     rows: int
     warps: int
     stages: int  # loads in flight: 1 goes through the L1 cache, more through asynchronous copies
-    resident: int  # programs a multiprocessor
-    registers: int | None = None  # the most a thread may take; fewer let more programs in
+    resident: int  # programs per multiprocessor
+    registers: int | None = None  # limit per thread; fewer registers allow more programs
 
 
 @dataclass(frozen=True)
 class ConvTile:
-    """How one convolution is cut: ``rows`` patches of tall x wide pixels by ``columns`` outputs a program.
+    """The tiling of one convolution: ``rows`` patches of tall x wide pixels by ``columns`` outputs per program.
 
-    ``depth`` channels are multiplied at a time; patches wider than a pixel take all of a pixel's channels.
+    ``depth`` channels are multiplied at a time; patches wider than a pixel use all channels of a pixel.
     """
 
     tall: int
@@ -38,15 +38,15 @@ class ConvTile:
     stages: int
 
     def depth_of(self, channels: int) -> int:
-        """How many of these channels a step of the product takes."""
+        """How many of these channels one step of the product uses."""
         return channels if self.wide > 1 else min(channels, self.depth)
 
 
 def banded(weight: Float[Tensor, "o i side side"], *, tall: int, wide: int) -> Float[Tensor, "taps k n"]:
-    """The matrix from the pixels around a patch, one more on each side for a 3x3 kernel, to its tall x wide outputs.
+    """The matrix from the input pixels of a patch (with a 3x3 kernel one more on each side) to its tall x wide outputs.
 
-    Output pixel (p, q) reads input pixel (r, s) with weight[:, :, r - p, s - q] where that exists, else 0. A tap is a
-    row r of input pixels for wide > 1, and one pixel (r, s) for wide = 1.
+    Output pixel (p, q) reads input pixel (r, s) with weight[:, :, r - p, s - q] if that exists, else 0. A tap is a row
+    r of input pixels for wide > 1, and one pixel (r, s) for wide = 1.
     """
     outputs, inputs, side, _ = weight.shape
     high, broad = tall + side - 1, wide + side - 1
@@ -58,12 +58,12 @@ def banded(weight: Float[Tensor, "o i side side"], *, tall: int, wide: int) -> F
 
 
 def widened(weight: Float[Tensor, "o i side side"], inputs: int) -> Float[Tensor, "o inputs side side"]:
-    """The same filter for maps that carry channels of zeros behind their own."""
+    """The same filter for maps padded with channels of zeros."""
     return F.pad(weight, (0, 0, 0, 0, 0, inputs - weight.shape[1]))
 
 
 def programs(tiling: Tiling, device: torch.device) -> int:
-    """The size of a grid that is resident as a whole."""
+    """The size of a grid that is completely resident."""
     if device.type != "cuda":
         return 2
     return tiling.resident * torch.cuda.get_device_properties(device).multi_processor_count

@@ -1,4 +1,4 @@
-"""CIFAR ResNets with each stage as one kernel, and one kernel for every convolution between the stages."""
+"""CIFAR ResNets with one kernel per stage, and one kernel per convolution between the stages."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ TILINGS = (Tiling(1, 2, 2, 128, 4, 3, 2), Tiling(1, 1, 2, 128, 8, 2, 2, 128), Ti
 
 
 class Stage(nn.Module):
-    """The blocks of a stage that keep the shape: one kernel launch."""
+    """The blocks of a stage that keep the shape, as one kernel launch."""
 
     def __init__(self, blocks: Sequence[nn.Module], dtype: torch.dtype, tiling: Tiling) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class Stage(nn.Module):
 
     def forward(self, x: Float[Tensor, "b h w c"]) -> Float[Tensor, "b h w c"]:
         """x through every block."""
-        from ars.kernels.programs.stage import Scratch, run_stage  # imports triton
+        from ars.kernels.triton.stage import Scratch, run_stage  # imports triton
 
         shape = x.shape[1:]
         if shape not in self._scratch:
@@ -40,9 +40,9 @@ class Stage(nn.Module):
 
 
 class Shrink(nn.Module):
-    """A block that halves the map: two launches, the first for the shortcut too.
+    """A block that halves the map, in two launches; the first also computes the shortcut.
 
-    The 1x1 convolution of the shortcut is a 3x3 one whose other taps are 0, so that both read the input once.
+    The 1x1 convolution of the shortcut becomes a 3x3 one with zeros for the other taps, so the input is read once.
     """
 
     def __init__(self, block: BasicBlock, dtype: torch.dtype) -> None:

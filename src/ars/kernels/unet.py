@@ -1,4 +1,4 @@
-"""The U-Net with one kernel a convolution: nothing is padded, upsampled or concatenated in memory."""
+"""The U-Net with one kernel per convolution: nothing is padded, upsampled or concatenated in memory."""
 
 import torch
 from jaxtyping import Float
@@ -12,7 +12,7 @@ SLOPE = 0.01  # of nn.LeakyReLU
 
 
 class FusedUNet(nn.Module):
-    """A frozen U-Net of width 16 or 32 with its convolutions as kernels in one dtype."""
+    """A frozen U-Net of width 16 or 32 with kernels for its convolutions, in one dtype."""
 
     def __init__(self, network: UNet, dtype: torch.dtype) -> None:
         super().__init__()
@@ -39,8 +39,8 @@ class FusedUNet(nn.Module):
         ]
 
     def forward(self, x: Float[Tensor, "b h w 4"]) -> Float[Tensor, "b 1 h w"]:
-        """One weight a pixel, in float32."""
-        check_size(*x.shape[1:3])  # in smaller images the kernels would mirror past the edge, into the draw before
+        """One weight per pixel, in float32."""
+        check_size(*x.shape[1:3])  # in smaller images, mirrored indices would fall into the previous draw
         skips = []
         for (one, two), down in zip(self.encoders, self.downs, strict=True):
             skips.append(two(one(x)))
@@ -52,6 +52,6 @@ class FusedUNet(nn.Module):
 
 
 def can_fuse(network: UNet) -> bool:
-    """Whether the width is one that the tiles were made for."""
+    """Whether there are tiles for this width."""
     width = network.to_mask.in_channels
     return width in (16, 32) and network.encoders[0][0].in_channels <= 4  # type: ignore[index]

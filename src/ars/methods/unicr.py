@@ -2,11 +2,12 @@
 
 from torch import nn
 
+from ars.methods.builder import Inputs, MethodSettings
 from ars.smoothing import SmoothedClassifier, compose, last
 from ars.smoothing.generalised_normal import GeneralisedNormal
 
 SIGMAS = (0.12, 0.25, 0.5, 0.75, 1.0, 1.5)
-# The paper's beta for each k and sigma; where the paper has no cell, its most frequent value.
+# The paper's beta for each k and sigma, or its most frequent value for cells that the paper does not have.
 BETAS = {
     32: (2.25, 2.25, 2.25, 2.25, 2.25, 2.25),
     48: (2.0, 2.0, 2.25, 2.0, 2.25, 2.0),
@@ -28,3 +29,9 @@ def paper_beta(k: int, sigma: float) -> float:
     (2.25, 2.0, 2.25)
     """
     return BETAS[k][SIGMAS.index(sigma)] if k in BETAS and sigma in SIGMAS else USUAL_BETA
+
+
+def build(settings: MethodSettings, inputs: Inputs, classifier: nn.Module) -> SmoothedClassifier:
+    """The method around a base classifier, with a recipe's settings."""
+    _, height, _ = inputs.shape
+    return unicr(classifier, sigma=settings.sigma, beta=settings.beta or paper_beta(height, settings.sigma))

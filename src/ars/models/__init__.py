@@ -1,12 +1,12 @@
-"""Networks to smooth and mask with; in eval mode an image's output depends on nothing but that image.
+"""Networks for classifiers and masks; in eval mode, the output for an image depends only on that image.
 
-A certificate needs that: no dropout, no other draw and no batch statistics may take part in a vote. Any other
-``nn.Module`` of which it is true will do as well.
+Certificates require this: dropout, other draws and batch statistics must not influence a vote. Any other ``nn.Module``
+with this property works as well.
 """
 
 from ars.models.normalize import Normalize
 from ars.models.resnet import CifarResNet, ResNet50, cifar_resnet, resnet50
-from ars.models.small import small_cnn
+from ars.models.small_cnn import small_cnn
 from ars.models.static_mask import StaticMask
 from ars.models.unet import UNet
 

@@ -23,7 +23,7 @@ class Normalize(nn.Module):
     def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
         super().__init__()
         if len(mean) != len(std) or not len(mean):
-            raise ValueError(f"need one mean and one std a channel, got {len(mean)} means and {len(std)} stds")
+            raise ValueError(f"need one mean and one std per channel, got {len(mean)} means and {len(std)} stds")
         if not all(isfinite(m) for m in mean) or not all(isfinite(s) and s > 0 for s in std):
             raise ValueError(f"need finite means and finite stds > 0, got mean={list(mean)}, std={list(std)}")
         self.register_buffer("mean", torch.tensor(mean, dtype=torch.float32).view(1, -1, 1, 1))

@@ -8,8 +8,8 @@ from torch.nn import functional as F
 def cifar_resnet(depth: int, classes: int, *, block_scale: float = 1.0) -> "CifarResNet":
     """A CIFAR ResNet (20, 32, ..., 110) for normalised RGB images [b, 3, h, w] of any size, with random weights.
 
-    block_scale is where the scale of every block's last norm starts. From 0 the blocks begin as identities, which
-    trains deep networks sooner (Goyal et al., 2017, section 5.1).
+    block_scale is the initial scale of every block's last norm. With 0 the blocks start as identities, which speeds up
+    the training of deep networks (Goyal et al., 2017, section 5.1).
     """
     blocks, remainder = divmod(depth - 2, 6)
     if remainder or blocks < 1:
@@ -29,8 +29,8 @@ def resnet50(classes: int) -> "ResNet50":
 class CifarResNet(nn.Module):
     """3 stages of basic blocks with 16, 32, 64 channels, a global average pool, a linear layer.
 
-    The paper's authors average-pool 8x8 and widen the linear layer for images beyond 32x32; the global pool keeps the
-    whole map and one linear layer for every size, and is the same thing at 32x32.
+    For images beyond 32x32, the paper's authors average-pool 8x8 and widen the linear layer. The global pool uses the
+    whole map with one linear layer for every size, and is the same at 32x32.
     """
 
     def __init__(self, blocks: int, classes: int) -> None:
@@ -127,7 +127,7 @@ def shortcut(in_channels: int, out_channels: int, stride: int) -> nn.Module:
 
 
 def conv(in_channels: int, out_channels: int, kernel: int, *, stride: int = 1) -> nn.Conv2d:
-    """A convolution that keeps the size but for the stride; the BatchNorm after it makes a bias redundant."""
+    """A padded convolution without a bias, which the BatchNorm after it makes redundant."""
     return nn.Conv2d(in_channels, out_channels, kernel, stride, padding=kernel // 2, bias=False)
 
 

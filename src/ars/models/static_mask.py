@@ -1,4 +1,4 @@
-"""The static mask baseline: one learned weight a pixel, the same for every image."""
+"""The static mask baseline: one learned weight per pixel, the same for every image."""
 
 from typing import Any
 
@@ -8,10 +8,10 @@ from torch import Tensor, nn
 
 
 class StaticMask(nn.Module):
-    """W in [0, 1]^(h x w), learned and started at 1; it sees nothing of the image but its shape.
+    """W in [0, 1]^(h x w), learned from an initial value of 1; it depends only on the shape of the image.
 
-    A plain clamp gives no gradient to a weight that an optimiser step carried past 0 or 1, which would stay there for
-    good. Here the gradient still passes when a descent step would bring the weight back, and only then.
+    A plain clamp gives no gradient to a weight that an optimiser step moved past 0 or 1, so the weight would stay there
+    forever. Here the gradient passes exactly when a descent step would bring the weight back.
     """
 
     def __init__(self, height: int, width: int) -> None:

@@ -1,4 +1,4 @@
-"""The paper's mask network: a U-Net from a noisy image to one weight a pixel."""
+"""The paper's mask network: a U-Net from a noisy image to one weight per pixel."""
 
 from itertools import pairwise
 
@@ -15,9 +15,9 @@ class UNet(nn.Module):
     """w = UNet(m1): un-normalised noisy images [b, c, h, w] to weights [b, 1, h, w] in [0, 1].
 
     The levels have widths c, 2c, 4c, 8c with c = ``width``: 32 on CIFAR-10, 64 on CelebA, 16 on ImageNet in the paper.
-    With multiply-adds counted as two operations it takes the paper's .30 GFLOP at c = 32 and 32x32, less 3%: the 1x1
-    convolutions run before the upsampling instead of after, which gives the same function. Each weight sees at least 44
-    pixels on every side. The weights of a new network scatter around .5.
+    At c = 32 and 32x32, with multiply-adds counted as two operations, it takes 3% less than the paper's .30 GFLOP: the
+    1x1 convolutions run before the upsampling instead of after, which gives the same function. Each weight sees at
+    least 44 pixels on every side. The weights of a new network scatter around .5.
     """
 
     def __init__(self, width: int, in_channels: int = 3) -> None:
@@ -34,7 +34,7 @@ class UNet(nn.Module):
         self.to_mask.bias = nn.Parameter(torch.zeros(1))
 
     def forward(self, released: Float[Tensor, "b c h w"]) -> Float[Tensor, "b 1 h w"]:
-        """One weight a pixel, in float32 whatever the convolutions ran in."""
+        """One weight per pixel, in float32 whatever the precision of the convolutions."""
         check_size(*released.shape[-2:])
         x, skips = released, []
         for encode, shrink in zip(self.encoders, self.downs, strict=True):
@@ -47,7 +47,7 @@ class UNet(nn.Module):
 
 
 def check_size(height: int, width: int) -> None:
-    """Refuse images that the network does not fit: reflect padding needs two pixels a side at the deepest level."""
+    """Refuse images of unsuitable size: reflect padding needs two pixels per side at the deepest level."""
     if height % STRIDE or width % STRIDE or min(height, width) < 2 * STRIDE:
         raise ValueError(
             f"the U-Net needs a height and a width divisible by {STRIDE} and at least {2 * STRIDE}, "
@@ -74,7 +74,7 @@ def down(channels: int) -> nn.Sequential:
 
 
 def reflect_conv(in_channels: int, out_channels: int, *, stride: int = 1) -> nn.Conv2d:
-    """A 3x3 convolution; the BatchNorm after it makes a bias of its own redundant."""
+    """A 3x3 convolution without a bias, which the BatchNorm after it makes redundant."""
     return nn.Conv2d(in_channels, out_channels, 3, stride, padding=1, padding_mode="reflect", bias=False)
 
 

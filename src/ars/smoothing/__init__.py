@@ -1,14 +1,13 @@
-"""Mechanisms: what adds the noise also states its guarantee."""
+"""Mechanisms: the object that adds the noise also states its guarantee."""
 
-from ars.smoothing.averaging import last, minimum_variance
 from ars.smoothing.classifier import SmoothedClassifier
+from ars.smoothing.combine import last, minimum_variance
 from ars.smoothing.compose import Composition, compose
 from ars.smoothing.gaussian import Gaussian
 from ars.smoothing.generalised_normal import GeneralisedNormal
-from ars.smoothing.local_gaussian import InputDependentClassifier, LocalGaussian
+from ars.smoothing.input_dependent import InputDependentClassifier, LocalGaussian, NearestNoise
 from ars.smoothing.masked import MaskedGaussian
 from ars.smoothing.mechanism import Generators, Images, Release, Step, draw_like, normal_like
-from ars.smoothing.nearest_noise import NearestNoise
 from ars.smoothing.split import LearnedSplit
 
 __all__ = [

@@ -41,18 +41,18 @@ class SmoothedClassifier(nn.Module):
 
     @torch.no_grad()
     def stages(self, x: Images, generator: Generators) -> tuple[list[Release], Images]:
-        """One draw taken apart for the eye: the releases and the image that the classifier sees."""
+        """The stages of one draw, for display: the releases and the image that the classifier sees."""
         releases = self.mechanism.release(x, generator)
         return releases, self.combine(releases)
 
     def guarantee(self, ball: Ball) -> TradeOff:
-        """What the label of one draw shows about X, for every perturbation in the ball."""
+        """How much the label of one draw reveals about X, for every perturbation in the ball."""
         return self.mechanism.guarantee(ball)
 
     def radius(self, p_plus: float, p_minus: float, *, norm: Norm, dim: int) -> float:
-        """The certified radius where the label has probability at least p_plus, every other class at most p_minus."""
+        """The certified radius if the label has probability at least p_plus and every other class at most p_minus."""
         return self.mechanism.radius(p_plus, p_minus, norm=norm, dim=dim)
 
-    def localise(self, images: Images) -> "Sequence[SmoothedClassifier]":
-        """The model that draws the votes and states the radius for each image: this one, where the noise is fixed."""
-        return [self] * len(images)
+    def localise(self, images: Images) -> Sequence[Composition]:
+        """For each image, the mechanism of its votes and radius; with fixed noise it is the same for all images."""
+        return [self.mechanism] * len(images)

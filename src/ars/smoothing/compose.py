@@ -1,4 +1,4 @@
-"""Several steps as one mechanism: releases are passed on, guarantees are composed."""
+"""Several steps as one mechanism: each step gets the earlier releases, and the guarantees are composed."""
 
 from collections.abc import Sequence
 from typing import cast
@@ -23,11 +23,11 @@ class Composition(nn.Module):
         self.steps = nn.ModuleList(steps)
 
     def release(self, x: Images, generator: Generators) -> list[Release]:
-        """Sample every step in turn; all of it together is what the classifier may see."""
+        """Sample every step in turn; the classifier may see all the releases."""
         releases: list[Release] = []
         for step in self.steps:
             release = cast(Step, step).release(x, releases, generator)
-            _check_release(step, release)
+            _check_release(step, release, len(x))
             releases.append(release)
         return releases
 
@@ -36,7 +36,7 @@ class Composition(nn.Module):
         return compose_tradeoffs(*(cast(Step, step).guarantee(ball) for step in self.steps))
 
     def radius(self, p_plus: float, p_minus: float, *, norm: Norm, dim: int) -> float:
-        """The certified radius: one step's own, or Prop. 2.1 on the composed guarantee."""
+        """The certified radius: that of a single step, or Prop. 2.1 on the composed guarantee."""
         if len(self.steps) == 1:
             return cast(Step, self.steps[0]).radius(p_plus, p_minus, norm=norm, dim=dim)
         return certified_radius(self.guarantee, p_plus, p_minus, norm=norm, dim=dim)
@@ -47,14 +47,16 @@ class Composition(nn.Module):
         return tuple(cast(Step, step).sigma for step in self.steps)
 
 
-def _check_release(step: nn.Module, release: object) -> None:
-    """Refuse what is no release, before somebody computes with it."""
+def _check_release(step: nn.Module, release: object, images: int) -> None:
+    """Refuse an invalid release."""
     parts = (release.value, release.weight, release.std) if isinstance(release, Release) else ()
     if not parts or not all(isinstance(part, Tensor) for part in parts):
         got = [type(part).__name__ for part in parts] or type(release).__name__
         raise TypeError(
             f"{type(step).__name__}.release must return ars.Release(value, weight, std), all three tensors, got {got}"
         )
+    if len(parts[0]) != images:
+        raise ValueError(f"{type(step).__name__}.release must release each image once, got {len(parts[0])} of {images}")
 
 
 def compose(*steps: Step) -> Composition:

@@ -17,7 +17,7 @@ LEAST_SIGMA = 1e-4
 
 
 def check_sigma(sigma: float) -> float:
-    """Refuse a noise level that no guarantee can be stated for."""
+    """Refuse a noise level for which no guarantee holds."""
     sigma = as_number("sigma", sigma)
     if not 0 < sigma < math.inf:
         raise ValueError(f"sigma must be positive and finite, got {sigma}")
@@ -43,7 +43,7 @@ class Gaussian(Step):
         return self._sigma
 
     def scale(self) -> float | Tensor:
-        """What the noise is multiplied with: not below sigma, also not after rounding to float32."""
+        """The factor of the noise: at least sigma, even after rounding to float32."""
         return self.sigma * (1 + SCALE_ERROR)
 
     def release(self, x: Images, past: Sequence[Release], generator: Generators) -> Release:

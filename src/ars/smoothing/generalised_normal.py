@@ -17,7 +17,7 @@ from ars.theory.unicr import unicr_radius_linf
 
 
 class GeneralisedNormal(Step):
-    """m = X + z, z of shape 1 <= beta <= 5 and deviation sigma; beta = 2 is the Gaussian mechanism, draw for draw.
+    """m = X + z, z of shape 1 <= beta <= 5 and deviation sigma; beta = 2 draws exactly as the Gaussian mechanism.
 
     >>> GeneralisedNormal(sigma=0.5, beta=2.25).sigma
     0.5
@@ -48,7 +48,7 @@ class GeneralisedNormal(Step):
         return repeat(GeneralisedNormalTradeOff(shift, self.beta), ball.dim)
 
     def radius(self, p_plus: float, p_minus: float, *, norm: Norm, dim: int) -> float:
-        """The smaller of the differential and the composition bound (theory.unicr), from tables made once a dim."""
+        """The smaller of the differential and the composition bound (theory.unicr), from one table per dim."""
         if self.beta == 2:
             return super().radius(p_plus, p_minus, norm=norm, dim=dim)
         self._check_norm(norm)
@@ -57,17 +57,17 @@ class GeneralisedNormal(Step):
     def _check_norm(self, norm: Norm) -> None:
         if norm != "linf":
             raise UnsupportedThreat(
-                f"generalised normal noise with beta={self.beta} covers 'linf', got {norm!r}: it is the same in every "
-                "direction only for beta=2, and which direction of an L2 ball is the worst is not known otherwise; "
-                "certify 'linf', or take beta=2 for 'l2'"
+                f"generalised normal noise with beta={self.beta} covers 'linf', got {norm!r}: it is isotropic only for "
+                "beta=2, and otherwise the worst direction of an L2 ball is not known; certify 'linf', or use beta=2 "
+                "for 'l2'"
             )
 
 
 def generalised_normal_like(x: Images, beta: float, generator: Generators) -> Images:
     """Noise of shape beta and variance 1 in float32: (a) U G^(1/beta), G ~ Gamma(1 + 1/beta) drawn by rejection.
 
-    U is uniform on [-1, 1]: (|U| G^(1/beta))^beta is Gamma(1/beta), which itself has values too small for float32 where
-    beta is large, so that noise made from it would often be the same number.
+    U is uniform on [-1, 1], so (|U| G^(1/beta))^beta is Gamma(1/beta). Gamma(1/beta) itself is not drawn: for large
+    beta many of its values are too small for float32, and the noise would often be the same number.
     """
     if beta == 2:
         return normal_like(x, generator)

@@ -12,17 +12,16 @@ from torch import Tensor, nn
 from ars.theory import Ball, Norm, TradeOff, certified_radius
 
 Images = Float[Tensor, "b c h w"]
-# A noise scale computed in float32 may come out this much too small, relatively; it is scaled up past that.
+# The relative error of a noise scale computed in float32; scales are increased by this much to be on the safe side.
 SCALE_ERROR = 1e-6
 
 
 @dataclass(frozen=True)
 class Rows:
-    """The generator of a larger batch, of which these images are every parts-th, from the part-th on.
+    """The generator of a larger batch, of which these images are every parts-th, starting at number part.
 
-    Each part gets the very noise that it would get in the whole batch, so processes that share one agree with one
-    process and never repeat each other. That holds for a run of the batch and for several copies of it too: taken
-    so, a run of a part is the part of a run.
+    Each part gets exactly the noise that it would get in the whole batch. Processes that share a batch therefore agree
+    with a single process and never repeat noise. This also holds for runs of a batch and for several copies of it.
     """
 
     generator: torch.Generator
@@ -30,15 +29,15 @@ class Rows:
     parts: int
 
 
-# One generator for the whole batch, or several, each for an equal run of the batch's images, or that of a larger batch.
+# One generator for the whole batch, or several for equal runs of its images, or the generator of a larger batch.
 Fresh = torch.Generator | Sequence[torch.Generator] | Rows
-# Those, or noise to draw again.
+# Those, or recorded noise.
 Generators = Union[Fresh, "Tape"]
 
 
 @dataclass(frozen=True)
 class Release:
-    """What one step lets out about X: value = weight * X + std * z, z of mean 0 and variance 1."""
+    """What one step reveals about X: value = weight * X + std * z, z of mean 0 and variance 1."""
 
     value: Float[Tensor, "b c h w"]
     weight: Float[Tensor, "#b #c #h #w"]
@@ -46,7 +45,7 @@ class Release:
 
 
 def one_batch(parts: "Sequence[Sequence[Release]]") -> list[Release]:
-    """The releases of several batches, step by step, as those of one."""
+    """The releases of several batches, concatenated step by step."""
 
     def rows(release: Release, part: Tensor) -> Tensor:
         return part.expand(len(release.value), *part.shape[1:])
@@ -62,17 +61,17 @@ def one_batch(parts: "Sequence[Sequence[Release]]") -> list[Release]:
 
 
 class Step(nn.Module, ABC):
-    """A noisy look at X that may depend on the earlier looks, and the proof of how little it shows."""
+    """A noisy look at X that may depend on the earlier looks, with a proof of how little it reveals."""
 
     @abstractmethod
     def release(self, x: Images, past: Sequence[Release], generator: Generators) -> Release:
         """Sample this step's release, independently for every image of the batch.
 
-        Nothing but the returned value may depend on x; past holds the releases of the earlier steps.
+        Only the returned value may depend on x; past holds the releases of the earlier steps.
 
-        The generator is handed on to ars.draw_like (ars.normal_like for standard normal noise), which knows what it is:
-        one for the batch, one for each of several runs of images, that of a batch which processes share, or noise to
-        play again. Noise that is drawn otherwise may be shared by draws, and then no bound on their votes holds.
+        Pass the generator on to ars.draw_like (ars.normal_like for standard normal noise), which handles all its forms:
+        one for the batch, one per run of images, that of a batch shared by processes, or recorded noise. Draws might
+        share noise that is drawn in any other way, and then no bound on their votes holds.
         """
 
     @abstractmethod
@@ -80,23 +79,23 @@ class Step(nn.Module, ABC):
         """The trade-off function between this step's releases at X and at X + e, for every e in the ball."""
 
     def radius(self, p_plus: float, p_minus: float, *, norm: Norm, dim: int) -> float:
-        """The certified radius of this step alone: Prop. 2.1 on the guarantee, unless a step knows a better way."""
+        """The certified radius of this step alone: Prop. 2.1 on the guarantee, unless a step overrides it."""
         return certified_radius(self.guarantee, p_plus, p_minus, norm=norm, dim=dim)
 
     @property
     @abstractmethod
     def sigma(self) -> float:
-        """The noise budget of the step, as the record states it."""
+        """The noise budget of the step, as stated in the record."""
 
 
 Draw = Callable[[Tensor, torch.Generator], Tensor]
 
 
 class Tape:
-    """Noise that is drawn once and then played again, for training against one set of draws; never to count votes.
+    """Noise that is drawn once and then replayed, for training against one set of draws; never used to count votes.
 
-    The noise is kept, not the generator's state: that could not be put back inside a captured CUDA graph, where the
-    host no longer runs, and noise that is drawn by rejection would be drawn each time.
+    The noise itself is stored. The generator's state could not be restored inside a captured CUDA graph, where no host
+    code runs, and rejection sampling would be repeated on each replay.
     """
 
     def __init__(self, generator: Fresh) -> None:
@@ -105,12 +104,12 @@ class Tape:
         self.played = 0
 
     def rewound(self) -> "Tape":
-        """This tape, from the start."""
+        """This tape, rewound to the start."""
         self.played = 0
         return self
 
     def play(self, x: Images, draw: Draw) -> Images:
-        """The next noise for images shaped like x, drawn where the tape is new."""
+        """The next noise for images shaped like x; it is drawn if nothing is recorded yet."""
         if self.played == len(self.noise):
             self.noise.append(draw_like(x, self.generator, draw))
         noise = self.noise[self.played]
@@ -128,8 +127,8 @@ def draw_like(x: Images, generator: Generators, draw: Draw) -> Images:
     >>> draw_like(torch.zeros(2, 3, 8, 8), torch.Generator().manual_seed(0), uniform).shape
     torch.Size([2, 3, 8, 8])
 
-    With several generators the batch is cut into equal runs, one a generator: the noise of a run does not depend
-    on what else is in the batch. With Rows the noise of the larger batch is drawn, and the images' own rows are kept.
+    With several generators the batch is cut into equal runs, one per generator: the noise of a run does not depend on
+    the rest of the batch. With Rows, the noise of the larger batch is drawn and the rows of these images are kept.
     """
     if isinstance(generator, Tape):
         return generator.play(x, draw)
@@ -147,7 +146,7 @@ def draw_like(x: Images, generator: Generators, draw: Draw) -> Images:
 
 
 def _drawn(draw: Draw, run: Images, generator: torch.Generator) -> Images:
-    """Refuse noise of another shape: what is spread over a run would be shared by its draws."""
+    """Draw the noise of a run; refuse another shape, since noise that is broadcast would be shared by the draws."""
     noise = draw(run, generator)
     if not isinstance(noise, Tensor) or noise.shape != run.shape:
         got = list(noise.shape) if isinstance(noise, Tensor) else type(noise).__name__

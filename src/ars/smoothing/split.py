@@ -1,4 +1,4 @@
-"""A noise budget that two steps share, with the share of the first one learned (Sec. 3)."""
+"""A noise budget split over two steps, with a learned share of the first (Sec. 3)."""
 
 import torch
 from scipy.special import expit
@@ -9,16 +9,16 @@ from ars.smoothing.masked import MaskedGaussian
 from ars.smoothing.mechanism import SCALE_ERROR
 from ars.theory import noise_of_share, split_noise
 
-# Neither step's noise runs away: the last hundredths of a share change the other step by 1% and cost this one all.
+# Keep both noise levels bounded: a share beyond these limits would gain the other step 1% and ruin this one.
 LEAST, MOST = 0.02, 0.98
 
 
 class LearnedSplit(nn.Module):
     """share = LEAST + (MOST - LEAST) sigmoid(logit): no logit, however large, leaves sigma < sigma_1 < inf.
 
-    What is stated (share, sigmas) is computed in float64 from the stored logit, the same numbers as for a share that
-    is fixed. What scales the noise is computed in float32 on the device, with gradients and without waiting for the
-    host: it errs by less than SCALE_ERROR, which is added, so the noise is never below what is stated.
+    The stated numbers (share, sigmas) are computed in float64 from the stored logit, as for a fixed share. The scale of
+    the noise is computed in float32 on the device, with gradients and without waiting for it. Its error is less than
+    SCALE_ERROR, which is added, so the noise is never below the stated level.
 
     >>> LearnedSplit(0.5).share
     0.5
@@ -36,13 +36,13 @@ class LearnedSplit(nn.Module):
 
     @property
     def sigmas(self) -> tuple[float, float]:
-        """(sigma_1, sigma_2) that together cost as much as sigma, sigma_2 rounded up."""
+        """(sigma_1, sigma_2) that together spend the budget of sigma; sigma_2 is rounded up."""
         return split_noise(self.sigma, first=noise_of_share(self.sigma, self.share))
 
     def scale(self, step: int) -> Tensor:
-        """What step 0 or 1 scales its noise with, in float32 with a gradient; not below sigmas[step]."""
+        """The factor of the noise of step 0 or 1, in float32 with a gradient; at least sigmas[step]."""
         logit = self.logit.float()
-        # 1 - share is the same map of -logit, which loses no digits as a difference would
+        # 1 - share is the same function of -logit; a difference would lose digits
         part = LEAST + (MOST - LEAST) * torch.sigmoid(-logit if step else logit)
         return self.sigma * (1 + SCALE_ERROR) / part.sqrt()
 
@@ -56,11 +56,11 @@ class SplitGaussian(Gaussian):
 
     @property
     def sigma(self) -> float:
-        """The standard deviation of the noise at the share that was learned so far."""
+        """The standard deviation of the noise at the current share."""
         return self.split.sigmas[0]
 
     def scale(self) -> Tensor:
-        """What the noise is multiplied with, not below sigma."""
+        """The factor of the noise, at least sigma."""
         return self.split.scale(0)
 
 
@@ -69,13 +69,13 @@ class SplitMasked(MaskedGaussian):
 
     def __init__(self, split: LearnedSplit, mask: nn.Module) -> None:
         super().__init__(split.sigma, mask)
-        self._split = (split,)  # in a tuple: a parameter of the first step, not one of this step too
+        self._split = (split,)  # in a tuple, so that its parameter belongs to the first step only
 
     @property
     def sigma(self) -> float:
-        """The standard deviation that the noise would have at w = 1, at the share that was learned so far."""
+        """The standard deviation that the noise would have at w = 1, at the current share."""
         return self._split[0].sigmas[1]
 
     def scale(self) -> Tensor:
-        """What the noise at w = 1 is multiplied with, not below sigma."""
+        """The factor of the noise at w = 1, at least sigma."""
         return self._split[0].scale(1)

@@ -1,4 +1,4 @@
-"""The f-DP theory of the paper, in float64, rounded to the safe side; never imports torch."""
+"""The f-DP theory of the paper, computed in float64 and rounded to the safe side; never imports torch."""
 
 from ars.theory.composition import compose, noise_of_share, repeat, split_noise, total_noise
 from ars.theory.generalised_normal import GeneralisedNormal, large_dim_noise, noise_scale

@@ -1,4 +1,4 @@
-"""Arguments that are numbers, of Python, NumPy or torch; text, truth values and what would have to be cut are none."""
+"""Checks of numeric arguments from Python, NumPy or torch; text and booleans are refused, and nothing is truncated."""
 
 import math
 from operator import index
@@ -6,7 +6,7 @@ from typing import Any, SupportsFloat
 
 
 def as_number(name: str, value: Any) -> float:
-    """The value in float64, in which everything is rounded to the safe side.
+    """The value as a float64.
 
     >>> as_number("alpha", "0.1")
     Traceback (most recent call last):
@@ -15,19 +15,19 @@ def as_number(name: str, value: Any) -> float:
     if not isinstance(value, bool) and isinstance(value, SupportsFloat):
         try:
             return float(value)
-        except (TypeError, ValueError, RuntimeError):  # several numbers, in an array or a tensor
+        except (TypeError, ValueError, RuntimeError):  # an array or tensor with several numbers
             pass
     raise ValueError(f"{name} must be a number, got {value!r}")
 
 
 def not_above(name: str, value: Any) -> float:
-    """The largest number of float64 that is not above the value, such as a fraction that lies between two of them."""
+    """The largest float64 that is not above the value, which may be a fraction between two of them."""
     number = as_number(name, value)
     return math.nextafter(number, -math.inf) if number > value else number
 
 
 def not_below(name: str, value: Any) -> float:
-    """The smallest number of float64 that is not below the value."""
+    """The smallest float64 that is not below the value."""
     number = as_number(name, value)
     return math.nextafter(number, math.inf) if number < value else number
 

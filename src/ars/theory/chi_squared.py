@@ -1,7 +1,7 @@
 """Bounds on the tails of the non-central chi-squared law that hold for large dimension and non-centrality.
 
 The law is a Poisson mixture of central ones: P(X <= x) = sum over j of Poisson(j; lambda/2) P(chi2_{d+2j} <= x). Every
-term is positive, so nothing cancels, the small tail keeps its digits, and what is left out is bounded by its weight.
+term is positive, so nothing cancels and a small tail keeps its precision. The weight of the omitted terms bounds them.
 """
 
 import math
@@ -10,16 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammainc, gammaincc
 
-# SciPy's incomplete gamma functions are good to about 1e-13 up to here, away from the far lower tail, where a cut
-# series makes them too small: by 1e-8 of a value below 1e-6.
+# SciPy's incomplete gamma functions are accurate to about 1e-13 up to here, except in the far lower tail, where a
+# truncated series makes them too small: by 1e-8 of a value below 1e-6.
 MOST = 1_200_000
 RELATIVE = 1e-9
-# The Poisson mass outside the window, with room to spare: 12 standard deviations and 60 more counts either way.
+# A generous bound on the Poisson mass outside the window of 12 standard deviations and 60 more counts either way.
 OUTSIDE = 1e-25
 
 
 def check_size(dim: int, noncentrality: float) -> None:
-    """Refuse sizes at which the special functions have not been checked."""
+    """Refuse sizes for which the special functions have not been checked."""
     if not (dim >= 1 and noncentrality >= 0 and dim + noncentrality <= MOST):
         raise ValueError(f"need dim >= 1, non-centrality >= 0 and a sum of at most {MOST}, got {dim}, {noncentrality}")
 
@@ -36,7 +36,7 @@ def tail_bounds(x: float, dim: int, noncentrality: float, *, upper: bool) -> tup
 
 
 def _poisson(mean: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The counts that matter and their probabilities, from ratios outwards from the mode: no large logarithms."""
+    """The relevant counts and their probabilities, by ratios outwards from the mode: no large logarithms."""
     mode = math.floor(mean)
     reach = math.ceil(12 * math.sqrt(mean)) + 60
     above = np.cumprod(mean / np.arange(mode + 1, mode + reach + 1))

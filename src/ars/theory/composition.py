@@ -13,7 +13,7 @@ def compose(*parts: TradeOff) -> TradeOff:
     """Adaptive composition: step j is f_j-DP whatever the earlier ones released (Dong et al., Thm 3.2).
 
     G_mu_1, ..., G_mu_k give G_mu, mu^2 = mu_1^2 + ... + mu_k^2, Eq. (3), mu rounded up. Any other mix of symmetric
-    trade-off functions is composed by numbers, pessimistic side only.
+    trade-off functions is composed numerically, with a pessimistic result.
 
     >>> compose(Gaussian(3.0), Gaussian(4.0)).mu >= 5.0
     True
@@ -41,32 +41,33 @@ def repeat(part: TradeOff, count: int) -> TradeOff:
         return Gaussian(up(part.mu * math.sqrt(count)))
     if count == 1:
         return part
-    known = _composable(part)
-    parts = known.parts if isinstance(known, Numeric) else ((known, 1),)
+    part = _composable(part)
+    parts = part.parts if isinstance(part, Numeric) else ((part, 1),)
     return Numeric(tuple((inner, times * count) for inner, times in parts))
 
 
 def _composable(part: TradeOff) -> Profiled | Numeric:
-    """Refuse a part without a privacy profile of its own; one that is inherited may promise more than the part does."""
+    """Refuse a part without its own privacy profile; an inherited one may promise more than the part does."""
     kind = type(part)
     if not isinstance(part, Profiled | Numeric):
         raise TypeError(f"composition needs the privacy profile delta(eps) of every part, {kind.__name__} has none")
     composed_by = _defining(kind, "parts" if isinstance(part, Numeric) else "delta")
     if composed_by and _function(composed_by) not in (None, _function(kind)):
         raise TypeError(
-            f"{kind.__name__} has a trade-off function of its own but inherits the privacy profile delta(eps), by "
-            "which parts are composed; give it its own"
+            f"{kind.__name__} has its own trade-off function but inherits the privacy profile delta(eps), by which "
+            "parts are composed; give it its own profile"
         )
     return part
 
 
 def _defining(kind: type, name: str) -> type | None:
-    """The class that has a name of its own; none where it is the object's."""
-    return next((it for it in kind.__mro__ if name in vars(it) or name in vars(it).get("__annotations__", {})), None)
+    """The class that defines a name; None if it is an attribute of the object."""
+    names = {base: {*vars(base), *vars(base).get("__annotations__", {})} for base in kind.__mro__}
+    return next((base for base, defined in names.items() if name in defined), None)
 
 
 def _function(kind: type) -> object:
-    """The trade-off function of a class; none where it leaves that to others."""
+    """The trade-off function of a class; None if it is abstract."""
     owner = _defining(kind, "__call__")
     found = None if owner is None or getattr(owner, "_is_protocol", False) else vars(owner)["__call__"]
     return None if getattr(found, "__isabstractmethod__", False) else found
@@ -94,7 +95,7 @@ def split_noise(sigma: float, *, first: float) -> tuple[float, float]:
     sigma, first = as_number("sigma", sigma), as_number("first", first)
     if not 0 < sigma < first < math.inf:
         raise ValueError(f"need first > sigma > 0, got first={first}, sigma={sigma}")
-    # 1 - (sigma/first)^2 as a product, so that first near sigma loses no digits
+    # 1 - (sigma/first)^2 as a product, which loses no digits if first is near sigma
     left = (first - sigma) / first * (1 + sigma / first)
     return first, up(sigma / math.sqrt(left))
 

@@ -1,7 +1,7 @@
 """Generalised normal noise, density proportional to exp(-|x/a|^beta): its scale and its trade-off function.
 
-The density is log-concave for beta >= 1, so that thresholds are the best tests between the noise and the noise
-shifted by e, and a larger |e| is easier to see: the guarantee at |e| = r holds for every |e| <= r.
+The density is log-concave for beta >= 1, so thresholds are the best tests between the noise and the noise shifted by
+e, and a larger |e| is easier to detect: the guarantee at |e| = r holds for every |e| <= r.
 """
 
 import math
@@ -15,9 +15,9 @@ from ars.theory.arguments import as_number
 from ars.theory.rounding import ERROR, down
 from ars.theory.tradeoff import check_level
 
-# exp(-G) is nothing in float64 beyond this, so the tail needs no search further out
+# exp(-G) is 0 in float64 beyond this, so the tail needs no search further out
 FAR = 800.0
-# Beyond, the tables of theory.unicr take minutes or overflow; radii only shrink from beta = 2 on.
+# Above this, the tables of theory.unicr take minutes or overflow; radii only shrink from beta = 2 upwards.
 MOST_BETA = 5.0
 
 
@@ -43,7 +43,7 @@ def noise_scale(sigma: float, beta: float) -> float:
 def large_dim_noise(sigma: float, beta: float) -> float:
     """The Gaussian sigma with the same Linf radius as d -> infinity: 1 over the root of the Fisher information.
 
-    (a/beta) sqrt(Gamma(1/beta) / Gamma(2 - 1/beta)): a check on the radius, no certificate.
+    (a/beta) sqrt(Gamma(1/beta) / Gamma(2 - 1/beta)): a check of the radius, not a certificate.
 
     >>> round(large_dim_noise(1.0, 2.25), 5)
     0.99394

@@ -1,7 +1,7 @@
-"""Composition by numbers: any mix of symmetric trade-off functions, on the pessimistic side only.
+"""Numerical composition of any mix of symmetric trade-off functions; the result is always pessimistic.
 
-Each part becomes a privacy-loss distribution on a grid whose profile lies above the part's own ("connect the dots",
-Doroshenko et al. 2022); the distributions are convolved; the profile of the whole gives the trade-off function.
+Each part becomes a privacy-loss distribution on a grid, with a profile above the part's own ("connect the dots",
+Doroshenko et al. 2022). The distributions are convolved, and the profile of the result gives the trade-off function.
 """
 
 import math
@@ -18,18 +18,18 @@ from ars.theory.tradeoff import Profiled, check_level
 
 Floats = NDArray[np.float64]
 
-# Grid step over the typical loss of a part: the variance of the loss is overstated by a sixth of its square.
+# Grid step relative to the typical loss of a part: the variance of the loss is overstated by a sixth of its square.
 FINEST, COARSEST = 1e-3, 1e-2
 GRID_POINTS = 2**18
-# A part's losses beyond this delta count as certain identification, as does what truncation of a power cuts off.
+# A part's losses beyond this delta count as certain identification, as does the mass cut off by truncating a power.
 LOSS_TAIL = 1e-18
 POWER_TAIL = 1e-15
-# Added to delta: an FFT, an error of 2e-14 in the delta of each part (7e-15 was found, of generalised normal noise with
-# beta near 2), one rounding for each term of the sums.
+# Added to delta: the error of an FFT, an error of 2e-14 in the delta of each part (the largest found was 7e-15, for
+# generalised normal noise with beta near 2), and one rounding for each term of the sums.
 FFT_ERROR, PART_ERROR, SUM_ERROR = 1e-12, 2e-14, 2.0**-52
 # Enough values of epsilon; any choice of them gives a valid lower bound.
 LINES = 20_000
-LARGEST = 600.0  # eps; e^-eps is all that such a loss leaves of a probability
+LARGEST = 600.0  # eps; larger losses leave less than e^-600 of a probability
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Numeric:
             return np.zeros(1), np.ones(1)
         whole = _convolve([_power(discretise(part, step), count) for part, count in parts])
         losses = np.float64(step) * (whole.lower + np.arange(len(whole.mass)))
-        # sums over losses > eps, taken at the losses themselves: there the bound has its corners
+        # sums over losses > eps, at the losses themselves, where the bound has its corners
         above = np.cumsum(whole.mass[::-1])[::-1]
         below = np.cumsum((whole.mass * np.exp(-np.maximum(losses, 0)))[::-1])[::-1]
         error = FFT_ERROR + PART_ERROR * sum(count for _, count in parts) + SUM_ERROR * len(losses)
@@ -87,7 +87,7 @@ class Numeric:
 
 
 def numeric(parts: Iterable[Profiled | Numeric]) -> Numeric:
-    """Gather the parts, repeated ones and those of earlier compositions counted together."""
+    """Collect the parts, including those of earlier compositions, with their counts."""
     counts: Counter[Profiled] = Counter()
     for part in parts:
         for inner, count in part.parts if isinstance(part, Numeric) else ((part, 1),):
@@ -96,7 +96,7 @@ def numeric(parts: Iterable[Profiled | Numeric]) -> Numeric:
 
 
 def discretise(part: Profiled, step: float) -> Losses:
-    """The least loss distribution on the grid whose profile is nowhere below the part's; symmetric like the part.
+    """The smallest loss distribution on the grid whose profile is nowhere below the part's; symmetric like the part.
 
     With delta_k at eps = k step, the mass at k > 0 is
     (delta_{k-1} - delta_k) / (1 - e^-step) - (delta_k - delta_{k+1}) / (e^step - 1), and P(-loss) = e^-loss P(loss).
@@ -113,7 +113,7 @@ def discretise(part: Profiled, step: float) -> Losses:
 
 
 def _typical_loss(part: Profiled) -> float:
-    """The standard deviation of the loss of a Gaussian with the same total variation, where that is small."""
+    """The standard deviation of the loss of a Gaussian with the same total variation, if that is small."""
     return math.sqrt(2 * math.pi) * float(part.delta(np.zeros(1))[0])
 
 
@@ -125,7 +125,7 @@ def _grid_step(parts: list[tuple[Profiled, int]]) -> float:
 
 
 def _grid_end(part: Profiled, step: float) -> int | None:
-    """The least number of steps, to a factor 1.1, after which delta is at most LOSS_TAIL; None where no grid ends."""
+    """The smallest number of steps, to a factor 1.1, after which delta is at most LOSS_TAIL; None if there is none."""
     ends = np.unique(np.ceil(1.1 ** np.arange(1, 200)))
     small = part.delta(np.float64(step) * ends) <= LOSS_TAIL
     return int(ends[small.argmax()]) if small.any() else None
@@ -133,19 +133,19 @@ def _grid_end(part: Profiled, step: float) -> int | None:
 
 def convolution_power(mass: Floats, count: int, tail: float) -> tuple[int, Floats]:
     """(start, the mass of the sum of count independent draws from start on); at most tail of it is cut off."""
-    from dp_accounting.pld.common import self_convolve  # has compiled parts, and is only needed here
+    from dp_accounting.pld.common import self_convolve  # has compiled parts and is needed only here
 
     place = np.arange(len(mass))
     mean = place @ mass / mass.sum()
     spread = math.sqrt((place - mean) ** 2 @ mass / mass.sum() * count)
-    # the Chernoff bounds that cut the tails are taken at multiples of 1/length: zeros make these fine enough
+    # the Chernoff bounds that truncate the tails use multiples of 1/length: padding makes these fine enough
     padded = np.pad(mass, (0, max(0, math.ceil(spread) - len(mass))))
     start, power = self_convolve(padded, count, tail)
     return start, np.maximum(power, 0.0)
 
 
 def _power(losses: Losses, count: int) -> Losses:
-    """The loss of count independent repeats."""
+    """The loss of count independent repetitions."""
     if count == 1:
         return losses
     start, mass = convolution_power(losses.mass, count, POWER_TAIL)
@@ -154,8 +154,8 @@ def _power(losses: Losses, count: int) -> Losses:
 
 
 def _convolve(parts: list[Losses]) -> Losses:
-    """The loss of independent parts, one after another."""
-    from scipy.signal import fftconvolve  # slow to import, and only needed here
+    """The total loss of independent parts."""
+    from scipy.signal import fftconvolve  # slow to import and needed only here
 
     whole = parts[0]
     for part in parts[1:]:

@@ -15,7 +15,7 @@ from ars.theory.rounding import ERROR, down
 from ars.theory.threat import Ball, Norm, check_dim
 from ars.theory.tradeoff import Gaussian, TradeOff
 
-# Prop. 2.1 compares two probabilities; evaluated in float64 they are good to far better than this.
+# Prop. 2.1 compares two probabilities; their float64 values are far more accurate than this.
 SLACK = 1e-12
 
 
@@ -50,7 +50,7 @@ def certified_radius(
 ) -> float:
     """The largest r, by bisection, at which Prop. 2.1 holds for guarantee(Ball(norm, dim, r)).
 
-    The guarantee must weaken as the ball grows, as every guarantee for a ball does.
+    The guarantee must weaken as the ball grows, which is true of every guarantee for a ball.
 
     >>> certified_radius(lambda ball: Gaussian(ball.radius / 0.5), 0.5, 0.5, norm="l2", dim=3072)
     0.0
@@ -73,7 +73,7 @@ def certified_radius(
             raise ValueError("the guarantee holds at every radius: it does not depend on the ball")
     while high - low > ERROR * high:
         middle = (low + high) / 2
-        if middle in (low, high):  # no number is left between two subnormal ones
+        if middle in (low, high):  # no float lies between the two
             break
         low, high = (middle, high) if holds(middle) else (low, middle)
     return low

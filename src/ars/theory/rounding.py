@@ -1,7 +1,7 @@
 """Rounding to the safe side.
 
 A float64 result is moved past its error bound: noise and privacy loss up, probabilities and radii down.
-The bound is generous (the functions used are good to about 4 ulp) and costs nothing visible.
+The bound is generous (the functions used are accurate to about 4 ulp) and has no visible cost.
 """
 
 from decimal import Context, Decimal
@@ -10,11 +10,11 @@ from math import floor
 
 ERROR = 16 * 2.0**-52
 SMALLEST = 16 * 2.0**-1074
-"""The same where float64 has no relative precision left, below 2^-1022; absorbed by everything larger."""
+"""The absolute error below 2^-1022, where float64 loses its relative precision; negligible above."""
 
 
 def up(value: float) -> float:
-    """A number above the exact value of which ``value`` is the float64 result; 0 is taken as exact."""
+    """A number above the exact value whose float64 result is ``value``; 0 is taken as exact."""
     if value > 0:
         return value * (1 + ERROR) + SMALLEST
     if value < 0:
@@ -23,14 +23,14 @@ def up(value: float) -> float:
 
 
 def down(value: float) -> float:
-    """A number below the exact value of which ``value`` is the float64 result."""
+    """A number below the exact value whose float64 result is ``value``."""
     return -up(-value)
 
 
 def truncate(value: float | Fraction, decimals: int) -> str:
-    """Print a radius with its decimals cut, never rounded up.
+    """A radius with its decimals truncated, never rounded up.
 
-    A float stands for the shortest decimal number that it is nearest to; a fraction is exact.
+    A float stands for its shortest decimal representation; a fraction is exact.
 
     >>> truncate(0.01999, 3), truncate(0.29, 2), truncate(Fraction(0.29), 2)
     ('0.019', '0.29', '0.28')

@@ -1,8 +1,8 @@
 """Upper bounds on E(S - q)_+, S the sum of d independent scores of generalised normal noise.
 
-A score is spread over the two grid points around it, mean kept: that is larger in convex order, and stays so for the
-sum, so E(S - q)_+ only grows. The sum is computed by FFT under exponential tilts, which keep the tail's relative
-accuracy; the error of the FFT is added as mass at the worst place.
+A score is spread over the two grid points around it, preserving its mean. This is larger in convex order, also for the
+sum, so E(S - q)_+ only grows. The sum is computed by FFT under exponential tilts, which preserve the relative accuracy
+of the tail. The error of the FFT is added as mass at the worst place.
 """
 
 import math
@@ -15,9 +15,9 @@ from ars.theory.numeric import convolution_power
 
 Floats = NDArray[np.float64]
 
-# Grid step over the standard deviation of a score: Psi is overstated by about a twelfth of its square, relatively.
+# Grid step relative to the standard deviation of a score: Psi is overstated by about a twelfth of its square.
 STEP = 4e-3
-# A score's tail beyond |x|^beta = this is charged in full; it is of the order of exp(-80).
+# A score's tail beyond |x|^beta = this is charged in full; it is about exp(-80).
 FAR = 80.0
 # Tilts in standard deviations of S; each gives a bound at every q, best around q = tilt.
 TILTS = (0.5, 2.0, 4.0, 6.0, 8.0)
@@ -67,9 +67,9 @@ def expected_excess(beta: float, dim: int, levels: Floats) -> tuple[Floats, Floa
         start -= dim * size
         place = index - start
         inside = (place >= 0) & (place < len(mass))
-        bound = np.where(place < 0, math.inf, 0.0)  # below the grid no bound, above it only the error
+        bound = np.where(place < 0, math.inf, 0.0)  # no bound below the grid, only the error above it
         bound[inside] = _excess(mass, rate)[place[inside]]
-        # (s - q) e^(-rate (s - q)) is at most 1 / (e rate): what the FFT may have missed, at the worst place
+        # (s - q) e^(-rate (s - q)) is at most 1 / (e rate): the FFT's possible error, at the worst place
         bound += FFT_ERROR * dim / (math.e * rate)
         best = np.minimum(best, np.exp(dim * math.log(moment) - rate * index) * bound)
     return np.float64(step) * index, (step * best + dim * cut) * (1 + MARGIN)
@@ -77,7 +77,7 @@ def expected_excess(beta: float, dim: int, levels: Floats) -> tuple[Floats, Floa
 
 def _excess(mass: Floats, rate: float) -> Floats:
     """Sum over k >= j of (k - j) e^(-rate (k - j)) mass[k] for every j, by a recursion without cancellation."""
-    from scipy.signal import lfilter  # slow to import, and only needed here
+    from scipy.signal import lfilter  # slow to import and needed only here
 
     shrink = math.exp(-rate)
     total = lfilter([1.0], [1.0, -shrink], mass[::-1])

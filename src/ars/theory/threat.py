@@ -1,4 +1,4 @@
-"""What the adversary may do: a ball of perturbations around an image."""
+"""The threat model: a ball of perturbations around an image."""
 
 import math
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ class UnsupportedThreat(ValueError):
 
 
 def check_norm(norm: Norm) -> None:
-    """Refuse a norm that no guarantee here is about."""
+    """Refuse a norm for which there is no guarantee."""
     if norm not in NORMS:
         raise UnsupportedThreat(f"norm must be one of {', '.join(NORMS)}, got {norm!r}")
 
 
 def check_dim(dim: int) -> int:
-    """Refuse a number of coordinates that no image has."""
+    """Refuse an invalid number of coordinates."""
     return as_whole("dim", dim, least=1)
 
 

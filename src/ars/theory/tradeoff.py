@@ -1,4 +1,4 @@
-"""Trade-off functions: f(a) is the least type II error of any test at level a that tells X from X + e."""
+"""Trade-off functions: f(a) is the least type II error of any test at level a between X and X + e."""
 
 import math
 from dataclasses import dataclass
@@ -21,20 +21,20 @@ class TradeOff(Protocol):
 
 @runtime_checkable
 class Profiled(TradeOff, Protocol):
-    """A symmetric trade-off function that also knows its privacy profile, which is what composes by numbers.
+    """A symmetric trade-off function with a privacy profile, which numerical composition needs.
 
-    Equal values must compare equal and hash alike: repeated parts are composed as powers.
+    Equal functions must compare equal and have equal hashes, because repeated parts are composed as powers.
     """
 
     def delta(self, epsilon: NDArray[np.float64]) -> NDArray[np.float64]:
-        """delta(eps) for increasing eps >= 0, good to 2e-14; it must hold for X against X + e and the other way."""
+        """delta(eps) for increasing eps >= 0, accurate to 2e-14; it must hold for X against X + e and vice versa."""
 
     def __hash__(self) -> int:
-        """Agree with equality."""
+        """Equal functions have equal hashes."""
 
 
 def check_level(alpha: float) -> None:
-    """Refuse what is no level of a test."""
+    """Refuse an invalid level of a test."""
     if not 0 <= alpha <= 1:
         raise ValueError(f"the level of a test must lie in [0, 1], got {alpha}")
 

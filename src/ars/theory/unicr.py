@@ -1,14 +1,14 @@
-"""The Linf radius of i.i.d. generalised normal noise (UniCR's noise), by two bounds that are both proved.
+"""The Linf radius of i.i.d. generalised normal noise (UniCR's noise), by two proved bounds.
 
 **The differential bound.** Let S = sum of d scores Y_i = beta sign(x_i)|x_i|^(beta-1), x in units of the scale a. Along
-a path inside the Linf ball the probability p of any event changes by at most Psi(p) = sup {E[S 1_A] : P(A) = p} a unit
-of the radius: the rate is sup_A E[sum e_i Y_i 1_A], convex and even in every e_i, so e = (1, ..., 1) is the worst.
+a path inside the Linf ball, the probability p of any event changes by at most Psi(p) = sup {E[S 1_A] : P(A) = p} per
+unit of the radius: the rate is sup_A E[sum e_i Y_i 1_A], convex and even in every e_i, so e = (1, ..., 1) is the worst.
 With H(p) = integral of du/Psi(u) from 1/2 to p, the label holds while H(p+) - r > H(p-) + r.
 
-**Composition.** Every coordinate is an f-DP mechanism, composed d times by numbers; the radius solves Prop. 2.1.
+**Composition.** Every coordinate is an f-DP mechanism, composed d times numerically; the radius solves Prop. 2.1.
 
-The first is never above the second in exact arithmetic (equal for d = 1 or beta = 2). The first is reported, lowered by
-what the second is below it at the knots around, should numerical errors make it so.
+In exact arithmetic the first is never above the second (equal for d = 1 or beta = 2). The first is reported. If
+numerical errors make the second smaller at the neighbouring knots, the first is reduced by their ratio.
 """
 
 import bisect
@@ -38,9 +38,9 @@ MARGIN = 1e-9
 
 @dataclass(frozen=True)
 class DifferentialBound:
-    """H(p) for p <= 1/2 under Psi(p) <= q p + E(S - q)_+, each q a line; rounded towards 0.
+    """H(p) for p <= 1/2 with Psi(p) <= q p + E(S - q)_+, one line for each q; rounded towards 0.
 
-    The piece below corner[k] uses line k; 1/(a line) integrates in closed form, so there is no quadrature error.
+    The piece below corner[k] uses line k. The reciprocal of a line integrates in closed form: no quadrature error.
     """
 
     level: Floats
@@ -58,7 +58,7 @@ class DifferentialBound:
 
 @lru_cache(maxsize=64)
 def differential_bound(beta: float, dim: int) -> DifferentialBound:
-    """Tabulate H for noise of scale 1; Psi(p) = min over q of q p + E(S - q)_+, so that any q bounds it from above."""
+    """Tabulate H for noise of scale 1; Psi(p) = min over q of q p + E(S - q)_+, so any q gives an upper bound."""
     level, excess = expected_excess(beta, dim, LEVELS)
     crossing = -np.diff(excess) / np.diff(level)  # where lines k and k + 1 meet
     corner = np.minimum.accumulate(np.clip(np.concatenate([[0.5], crossing]), 0.0, 0.5))
@@ -75,12 +75,12 @@ def _piece(level: Floats, excess: Floats, low: Floats, high: Floats) -> Floats:
 
 
 def differential_radius(beta: float, dim: int, p_plus: float, p_minus: float) -> float:
-    """Half the integral of du/Psi(u) from p_minus to p_plus, for noise of scale a = 1; 0 where p_plus <= p_minus."""
+    """Half the integral of du/Psi(u) from p_minus to p_plus, for noise of scale a = 1; 0 if p_plus <= p_minus."""
     if p_plus <= p_minus:
         return 0.0
     bound = differential_bound(beta, dim)
     high, low = bound(p_plus), bound(p_minus)
-    # H(p) is rounded towards 0, which is up for a negative H(p+) and down for a positive H(p-): undo it there
+    # H(p) is rounded towards 0, which is up for a negative H(p+) and down for a positive H(p-): correct it there
     high, low = (high * (1 + 2 * MARGIN) if high < 0 else high), (low * (1 + 2 * MARGIN) if low > 0 else low)
     return max(0.0, (high - low) / 2)
 
@@ -106,8 +106,8 @@ def composition_ratios(beta: float, dim: int) -> tuple[tuple[float, float], ...]
 def unicr_radius_linf(sigma: float, beta: float, dim: int, p_plus: float, p_minus: float) -> float:
     """The certified Linf radius under noise of shape beta and standard deviation sigma in each of dim coordinates.
 
-    p_plus bounds the probability of the label from below, p_minus that of every other class from above. It is the
-    differential radius, made smaller by the worse ratio of the two knots around it where composition gives less.
+    p_plus bounds the probability of the label from below, p_minus that of every other class from above. The result is
+    the differential radius, reduced by the smaller ratio of the neighbouring knots if composition gives less there.
 
     >>> unicr_radius_linf(0.5, 2.25, 3072, 0.5, 0.5)
     0.0

@@ -1,4 +1,4 @@
-"""Projected gradient ascent in the ball that will be certified, as SmoothAdv trains with (Salman et al., 2019)."""
+"""Projected gradient ascent in the ball that will be certified, for SmoothAdv (Salman et al., 2019)."""
 
 from collections.abc import Callable
 
@@ -15,9 +15,9 @@ def attack(
 ) -> Images:
     """Images within epsilon of the given ones, and in [0, 1], at which the loss, a sum over images, is high.
 
-    Starts at the images; each step has length 2 epsilon / steps along the gradient (L2) or its sign (Linf), and is
-    brought back into [0, 1] and then into the ball. Gradients are taken with respect to the images alone: those of the
-    weights are neither computed nor touched. Nothing waits for the device, and epsilon may change between replays.
+    It starts at the images. Each step has length 2 epsilon / steps along the gradient (L2) or its sign (Linf), and is
+    projected to [0, 1] and then to the ball. No gradients of the weights are computed or changed. Nothing waits for the
+    device, and epsilon may change between replays of a CUDA graph.
     """
     moved = torch.zeros_like(images)
     for _ in range(steps):
@@ -41,6 +41,6 @@ def _into_ball(moved: Images, epsilon: Tensor, norm: Norm) -> Images:
 
 
 def _length(images: Images) -> Float[Tensor, "b 1 1 1"]:
-    """Each image's L2 norm; a gradient of zeros is divided by a small number and leads nowhere."""
+    """Each image's L2 norm, at least 1e-12 so that a gradient of zeros gives a step of zero."""
     length: Tensor = torch.linalg.vector_norm(images, dim=(1, 2, 3), keepdim=True)
     return length.clamp_min(1e-12)

@@ -1,4 +1,4 @@
-"""Checkpoints: safetensors for the tensors, JSON for the rest; nothing that can execute code is ever loaded."""
+"""Checkpoints: safetensors for tensors and JSON for the rest; nothing that can execute code is ever loaded."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -12,11 +12,11 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from ars.certification.writing import whole
+from ars.atomic import whole
 
-OF_MODEL = "model/"  # what the names of the model's tensors begin with in a checkpoint of a training
+OF_MODEL = "model/"  # prefix of the model's tensors in a checkpoint
 
-ADVICE = "put a copy in its place, or train the run again in another folder"
+ADVICE = "restore a copy, or train the run again in another folder"
 
 
 class CheckpointError(ValueError):
@@ -24,19 +24,19 @@ class CheckpointError(ValueError):
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
-    """Write tensors with a JSON header, through a temporary file: the old one stays until the new one is whole."""
+    """Write tensors with a JSON header through a temporary file: the old file stays until the new one is whole."""
     with whole(path) as temporary:
         temporary.touch()
-        usual = temporary.stat().st_mode
+        permissions = temporary.stat().st_mode
         try:
             save_file(unshared(tensors), temporary, metadata={"about": json.dumps(about)})
-        except SafetensorError as error:  # a full disk, for one
+        except SafetensorError as error:  # a full disk, for example
             raise OSError(str(error)) from error
-        temporary.chmod(usual)  # safetensors keeps its files to their owner, whoever may read the folder
+        temporary.chmod(permissions)  # safetensors makes files that only their owner can read
 
 
 def unshared(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Each tensor whole and in memory of its own; tied weights get a copy each, as safetensors wants it."""
+    """Each tensor contiguous and in separate memory, as safetensors requires; tied weights are copied."""
     seen: set[int] = set()
     separate = {}
     for name, tensor in tensors.items():
@@ -47,14 +47,14 @@ def unshared(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def load_tensors(path: Path, *, advice: str = ADVICE) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read what save_tensors wrote; advice is for whoever has another file there."""
+    """Read the file of save_tensors; advice ends the error message for any other file."""
     with _opened(path, advice) as file:
         about = json.loads((file.metadata() or {}).get("about", "{}"))
         return {name: file.get_tensor(name) for name in file.keys()}, about  # noqa: SIM118
 
 
 def check_whole(path: Path) -> None:
-    """Refuse a file that is damaged or cut short, by its header alone: no tensor is read."""
+    """Refuse a damaged or incomplete file, by its header alone: no tensor is read."""
     with _opened(path, ADVICE):
         pass
 
@@ -63,7 +63,7 @@ def check_whole(path: Path) -> None:
 def _opened(path: Path, advice: str) -> Iterator[Any]:
     if not path.is_file():
         raise CheckpointError(f"there is no checkpoint at {path}; train the run first (ars train)")
-    path.open("rb").close()  # safetensors would not say that the rights are missing
+    path.open("rb").close()  # safetensors would not report missing permissions
     try:
         with safe_open(path, framework="pt") as file:
             yield file
@@ -72,12 +72,12 @@ def _opened(path: Path, advice: str) -> Iterator[Any]:
 
 
 def under(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """The tensors whose names begin so, by the rest of their names."""
+    """The tensors whose names start with the prefix, without it."""
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
 def misfits(model: nn.Module, tensors: Mapping[str, Tensor]) -> list[str]:
-    """The tensors that the model lacks or does not have, else those of another shape."""
+    """The names of missing and unexpected tensors, or if there are none, of those with another shape."""
     expected = model.state_dict()
     return sorted(expected.keys() ^ tensors.keys()) or sorted(
         name for name, tensor in tensors.items() if tensor.shape != expected[name].shape
@@ -85,12 +85,12 @@ def misfits(model: nn.Module, tensors: Mapping[str, Tensor]) -> list[str]:
 
 
 def load_model(model: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Load the weights, each with the name and shape that the recipe's model has."""
+    """Load the weights, whose names and shapes must be those of the recipe's model."""
     wrong = misfits(model, tensors)
     if wrong:
         raise CheckpointError(
-            f"{path} was made by another recipe: {len(wrong)} tensors do not fit, {wrong[0]} for one; "
-            "use the recipe.yaml that lies beside it"
+            f"{path} was made by another recipe: {len(wrong)} tensors do not fit, such as {wrong[0]}; "
+            "use the recipe.yaml beside it"
         )
     model.load_state_dict(dict(tensors))
 
@@ -107,9 +107,9 @@ def optimizer_tensors(optimizers: Mapping[str, Optimizer]) -> dict[str, Tensor]:
 
 
 def load_optimizers(optimizers: Mapping[str, Optimizer], tensors: Mapping[str, Tensor]) -> None:
-    """Put the named tensors back; the learning rates come from the recipe.
+    """Restore the named tensors; the learning rates come from the recipe.
 
-    Each lies in memory as its parameter does, channels last or not: fused optimisers read both in the same order.
+    Each gets the memory layout of its parameter, which fused optimisers require.
     """
     for name, optimizer in optimizers.items():
         state: dict[int, dict[str, Tensor]] = {}

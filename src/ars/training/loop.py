@@ -1,7 +1,7 @@
-"""The training loop: every step shows the network fresh noise, as certification will.
+"""The training loop: every step uses fresh noise, as certification will.
 
-All randomness of a step (data, noise, dropout) is seeded by (seed, step), so a run that was interrupted goes on from
-its checkpoint to the same weights as one that was not. Several processes share each batch, its images and its noise;
+All randomness of a step (data, noise, dropout) is seeded by (seed, step), so an interrupted run resumes from its
+checkpoint and ends with the same weights as an uninterrupted one. Several processes share each batch with its noise;
 the first of them validates and writes.
 """
 
@@ -9,19 +9,21 @@ import math
 import shlex
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ars.certification.run_folder import CHECKPOINT, LOG
-from ars.certification.sampling import Precision, current
 from ars.data.benchmark import Benchmark, Labelled
-from ars.kernels.cudnn import choosing
+from ars.kernels.backend import choosing
+from ars.kernels.precision import Precision, autocast, current
+from ars.runs.paths import CHECKPOINT, LOG
 from ars.smoothing import SmoothedClassifier
+from ars.smoothing.masked import WeightRange
 from ars.theory import Norm
-from ars.training.averaging import MovingAverage
 from ars.training.checkpoint import (
     OF_MODEL,
     CheckpointError,
@@ -32,25 +34,126 @@ from ars.training.checkpoint import (
     save_tensors,
     under,
 )
-from ars.training.freezing import Modes
-from ars.training.meeting import Decision, Meetings
-from ars.training.objective import Objective
-from ars.training.optimizers import make_optimizers, settings_of
+from ars.training.ema import MovingAverage
+from ars.training.loss import Objective
 from ars.training.progress import Pace, Progress, Standing, first_share, write_log
 from ars.training.ranks import Ranks
 from ars.training.settings import TrainSettings
-from ars.training.speed import fastest
-from ars.training.stepping import WARM_UP
-from ars.training.tally import NEVER, Tally
-from ars.training.validation import validate
+from ars.training.step import WARM_UP, Modes, fastest, make_optimizers, settings_of
+
+NEVER = 2**62
+
+
+class Tally:
+    """Sums of loss and accuracy since the epoch began, and the first step with a non-finite loss; on the device."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.totals = torch.zeros(2, device=device)
+        self._first_bad = torch.tensor(NEVER, device=device)
+
+    def add(self, loss: Tensor, accuracy: Tensor, *, step: int) -> None:
+        """Count one step."""
+        self.totals += torch.stack([loss, accuracy])
+        self._first_bad = torch.minimum(self._first_bad, torch.where(loss.isfinite(), NEVER, step))
+
+    def read(self) -> tuple[float, float, int]:
+        """Both sums and the first bad step, or NEVER; waits for the device."""
+        loss, accuracy = self.totals.tolist()
+        return loss, accuracy, int(self._first_bad)
+
+    def put(self, loss: float, accuracy: float) -> None:
+        """Continue from these sums: those of a checkpoint, the means over the ranks, or zeros."""
+        self.totals = torch.tensor([loss, accuracy], device=self.totals.device)
+
+
+SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The result of a meeting; loss and accuracy are sums over the steps of the epoch so far."""
+
+    loss: float
+    accuracy: float
+    first_bad: int
+    stop: bool
+    save: bool
+
+
+class Meetings:
+    """Meetings of the processes: after the first step, then at doubling intervals up to about a second.
+
+    A signal may reach only some processes, and their clocks differ. So any process can stop all of them, and the first
+    one decides when to save and when to meet again.
+    """
+
+    def __init__(self, ranks: Ranks, tally: Tally, *, step: int, save_seconds: float) -> None:
+        self.ranks, self.tally, self.save_seconds = ranks, tally, save_seconds
+        self._last, self._gap = step, 1
+        self._met = self._saved = time.monotonic()
+
+    def due(self, step: int, stop: Callable[[], bool]) -> bool:
+        """Whether to meet after this step: as agreed, or at once if a single process is asked to stop."""
+        return step >= self._last + self._gap or (self.ranks.size == 1 and stop())
+
+    def hold(self, step: int, *, stop: bool) -> Decision:
+        """Read, exchange, decide."""
+        now = time.monotonic()
+        save = now - self._saved > self.save_seconds
+        affordable = (step - self._last) * SECONDS / max(now - self._met, 1e-9)
+        gap = max(1, min(2 * self._gap, int(affordable)))
+        table = self.ranks.gather([*self.tally.read(), stop, save, gap])
+        losses, accuracies, bad_steps, stops, saves, gaps = zip(*table, strict=True)
+        loss, accuracy = sum(losses) / len(losses), sum(accuracies) / len(accuracies)
+        self.tally.put(loss, accuracy)
+        self._last, self._gap = step, int(gaps[0])
+        decision = Decision(loss, accuracy, int(min(bad_steps)), any(stops), bool(saves[0]))
+        self._met = time.monotonic()
+        if decision.save:
+            self._saved = self._met
+        return decision
+
+
+IMAGES = 1000
+
+
+@torch.no_grad()
+def validate(
+    model: SmoothedClassifier,
+    benchmark: Benchmark,
+    generator: torch.Generator,
+    *,
+    batch_size: int,
+    precision: Precision,
+) -> tuple[float, float]:
+    """Accuracy and mean squared mask on held-out images, one draw each, on the generator's device.
+
+    Both are NaN if the mask is, since no loss has seen the last update yet. Any other fault of the mask is raised.
+    """
+    model, device = model.eval(), generator.device
+    indices = iter(range(min(IMAGES, benchmark.size("validation"))))
+    correct, openness, seen, masks = 0.0, 0.0, 0, WeightRange()
+    while batch := list(islice(indices, batch_size)):
+        images, labels = (part.to(device) for part in benchmark.examples("validation", batch))
+        with autocast(device, precision):
+            releases = model.mechanism.release(images, generator)
+            if any(bool(release.weight.isnan().any()) for release in releases):
+                return math.nan, math.nan
+            masks.add(model.mechanism.steps, releases)
+            logits = model.classifier(model.combine(releases))
+        correct += float((logits.argmax(dim=1) == labels).sum())
+        openness += float(releases[-1].weight.square().mean()) * len(batch)
+        seen += len(batch)
+    masks.check()
+    return correct / seen, openness / seen
 
 
 class Interrupted(Exception):
-    """Training was asked to stop; its state is saved."""
+    """Training was stopped on request; its state is saved."""
 
 
 def check_batch(benchmark: Benchmark, settings: TrainSettings) -> int:
-    """The batches of an epoch; refuse one that is larger than all training images."""
+    """The number of batches per epoch; refuses a batch larger than the training set."""
     if settings.batch_size > benchmark.train_size():
         raise ValueError(f"batch_size={settings.batch_size} is above the {benchmark.train_size()} training images")
     return benchmark.train_size() // settings.batch_size
@@ -59,7 +162,7 @@ def check_batch(benchmark: Benchmark, settings: TrainSettings) -> int:
 class Trainer:
     """Trains a smoothed classifier in place, with separate optimisers for mask and classifier.
 
-    identity is a digest of everything that decides the weights: a checkpoint with another one is refused.
+    identity is a digest of everything that determines the weights: a checkpoint with another identity is refused.
     """
 
     def __init__(
@@ -92,22 +195,22 @@ class Trainer:
         if self.checkpoint.exists():
             self._resume()
         if len({step for (step,) in self.ranks.gather([self.step])}) > 1:
-            raise CheckpointError(f"not all processes see {self.checkpoint}; put the run on a disk that they share")
+            raise CheckpointError(f"not all processes see {self.checkpoint}; put the run on a shared disk")
 
     @property
     def steps(self) -> int:
-        """How many steps the whole training has."""
+        """The number of steps of the whole training."""
         whole = self.steps_per_epoch * self.settings.epochs
         return min(whole, self.settings.max_steps or whole)
 
     @property
     def seconds(self) -> float:
-        """What training took so far, over all sessions; of a session that was killed, up to its last checkpoint."""
+        """The time of training so far, over all sessions; a killed session counts up to its last checkpoint."""
         return self._seconds + time.monotonic() - self._began
 
     @property
     def evaluated(self) -> SmoothedClassifier:
-        """What would be kept if training ended now."""
+        """The model that would be saved if training ended now."""
         return self.average.model if self.average else self.model
 
     def run(
@@ -117,9 +220,9 @@ class Trainer:
         watch: Callable[[Standing], None] = lambda standing: None,
         stop: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Train to the end; report hears of each epoch, watch about once a second, both in the first process only.
+        """Train to the end; report is called per epoch and watch about once per second, in the first process only.
 
-        Alone, stop is asked after each step; several processes agree about once a second.
+        A single process checks stop after each step; several processes agree about once per second.
         """
         pace = Pace(self.step, steps=self.steps, batch_size=self.settings.batch_size, slow=WARM_UP)
         meetings = Meetings(self.ranks, self.tally, step=self.step, save_seconds=60 * self.settings.checkpoint_minutes)
@@ -158,7 +261,7 @@ class Trainer:
         self.model.eval()
 
     def save(self) -> None:
-        """Write the whole state to the checkpoint; a state that is no longer a number is refused."""
+        """Write the whole state to the checkpoint; a state with NaN or infinity is refused."""
         self._check_weights()
         if not self.ranks.first:
             return
@@ -173,7 +276,7 @@ class Trainer:
         tensors, about = load_tensors(self.checkpoint)
         if about.get("identity") != self.identity:
             raise CheckpointError(
-                f"{self.checkpoint} belongs to another recipe; give this run another folder, or remove that file"
+                f"{self.checkpoint} belongs to another recipe; choose another folder, or remove that file"
             )
         load_model(self.model, under(tensors, OF_MODEL), self.checkpoint)
         load_optimizers(self.optimizers, under(tensors, "optimizer/"))
@@ -190,7 +293,7 @@ class Trainer:
         )
 
     def _prepare(self) -> None:
-        """Make the step, for what is trained from now on."""
+        """Build the step for the parts that are trained from now on."""
         steps = self.steps - self.step
         model, kind = fastest(self.model, self.precision, steps=steps, alone=self.ranks.size == 1)
         self.objective = Objective(model, self.precision, self.settings, norm=self.norm)
@@ -199,7 +302,7 @@ class Trainer:
 
     def _train_step(self, images: Tensor, labels: Tensor) -> None:
         generator = torch.Generator(self.device).manual_seed(step_seed(self.seed, self.step))
-        # dropout has no generator of its own, and differs between ranks
+        # dropout uses the global generator, and differs between ranks
         torch.manual_seed(step_seed(self.seed, self.step, purpose=1, rank=self.ranks.rank))
         self.objective.warm_up(self.step // self.steps_per_epoch)
         loss, accuracy = self.stepper(images, labels, self.ranks.noise(generator), self._rates(self.step))
@@ -222,7 +325,7 @@ class Trainer:
         )
 
     def _end_epoch(self, decision: Decision, rate: float, start_up: float | None) -> Progress:
-        """What came of the epoch; all processes hear what the first found in validation, and stop where that is NaN."""
+        """The progress at the end of an epoch; all processes get the first one's validation, and stop if it is NaN."""
         epoch, before = divmod(self.step - 1, self.steps_per_epoch)
         steps = before + 1
         means = (decision.loss / steps, decision.accuracy / steps)
@@ -235,7 +338,7 @@ class Trainer:
         return Progress(epoch + 1, self.settings.epochs, *means, correct, openness, share, rate, start_up, cut)
 
     def _validate(self) -> tuple[float, float]:
-        """With the same noise after every epoch."""
+        """Validate with the same noise after every epoch."""
         generator = torch.Generator(self.device).manual_seed(step_seed(self.seed, 0, purpose=2))
         return validate(
             self.evaluated,
@@ -250,7 +353,7 @@ class Trainer:
             raise ArithmeticError(self._trouble("the loss is", first_bad))
 
     def _check_weights(self) -> None:
-        """The last loss is that of the weights before the last update: these are the ones after it."""
+        """Refuse non-finite weights; the last loss is from before the last update, so it does not show them."""
         if not bool(torch.stack([weight.isfinite().all() for weight in self.model.parameters()]).all()):
             raise ArithmeticError(self._trouble("the weights are", self.step))
 
@@ -258,7 +361,7 @@ class Trainer:
         epoch, batch = divmod(step - 1, self.steps_per_epoch)
         rates = " and ".join(f"{rate:g} for the {name}" for name, rate in self._rates(step - 1).items())
         kept = (
-            f"; the last good checkpoint is kept, and its classifier can be started from with "
+            f"; the last good checkpoint is kept: start from its classifier with "
             f"--classifier.from_run {shlex.quote(str(self.checkpoint.parent))}"
         )
         return (
@@ -279,7 +382,7 @@ class Trainer:
 def step_seed(seed: int, step: int, *, purpose: int = 0, rank: int = 0) -> int:
     """The seed of one step's noise (purpose 0), of one rank's dropout (1) or of validation (2).
 
-    The last word keeps them apart from a certification's, which has the words seed and index: zeros at the end are as
-    good as none.
+    The last word keeps these seeds distinct from those of a certification, which uses the words seed and index:
+    SeedSequence ignores zeros at the end.
     """
     return int(np.random.SeedSequence([seed, step, purpose, rank, 1]).generate_state(1, np.uint32)[0])

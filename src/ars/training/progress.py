@@ -1,4 +1,4 @@
-"""Where a training stands, for the log and for the eye."""
+"""The progress of a training, for the log and for display."""
 
 import json
 import time
@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ars.certification.writing import write_whole
+from ars.atomic import write_whole
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Where training stands after an epoch, as written to train.jsonl; accuracies are of single noisy draws."""
+    """The state of training after an epoch, as written to train.jsonl; accuracies are of single noisy draws."""
 
     epoch: int
     epochs: int
@@ -19,19 +19,19 @@ class Progress:
     accuracy: float
     validation_accuracy: float
     mean_square_mask: float
-    """How open the last step's mask is on validation images; 1 masks nothing."""
+    """The mean squared weight of the last step's mask on validation images; 1 masks nothing."""
     share: float | None
-    """The first step's share of the noise budget, fixed or learned so far; null where there is one step."""
+    """The first step's current share of the noise budget; null for a method with one step."""
     images_a_second: float
     start_up_seconds: float | None
-    """What the first steps of a session took (kernels are compiled, a graph is captured); null in later epochs."""
+    """The time of a session's first steps (compiling kernels, capturing a graph); null in later epochs."""
     steps: int | None = None
-    """How many steps a last epoch had that train.max_steps cut short; null of a whole one."""
+    """The steps of a last epoch that train.max_steps ended early; null for a whole epoch."""
 
 
 @dataclass(frozen=True)
 class Standing:
-    """Where training stands between two steps; loss and accuracy are the means of the epoch so far."""
+    """The state of training between two steps; loss and accuracy are means over the epoch so far."""
 
     epoch: int
     epochs: int
@@ -44,10 +44,10 @@ class Standing:
 
 
 class Pace:
-    """How fast the steps of a session come; the first of them, which make the others fast, are counted apart."""
+    """The speed of a session's steps; its first steps, which compile and capture, are timed separately."""
 
     def __init__(self, step: int, *, steps: int, batch_size: int, slow: int) -> None:
-        """The session begins at this step; its first slow steps are its start-up."""
+        """A session that begins at this step; its first slow steps are the start-up."""
         self.steps, self.batch_size = steps, batch_size
         self._ready, self._epochs = step + slow, 0
         self._began = self._since = time.monotonic()
@@ -55,12 +55,12 @@ class Pace:
         self._start_up: float | None = None
 
     def begin_epoch(self, step: int) -> None:
-        """Count from here."""
+        """Start timing at this step."""
         self._since, self._first = time.monotonic(), step
         self._epochs += 1
 
     def read(self, step: int) -> tuple[float, float]:
-        """Images a second of the epoch so far, and the seconds that the rest takes."""
+        """Images per second in the epoch so far, and the estimated seconds for the rest."""
         now = time.monotonic()
         rate = (step - self._first) * self.batch_size / (now - self._since)
         if self._start_up is None and step > self._ready:
@@ -69,7 +69,7 @@ class Pace:
 
     @property
     def start_up(self) -> float | None:
-        """The seconds of the start-up, in the epoch that it was part of."""
+        """The seconds of the start-up, in the session's first epoch."""
         return self._start_up if self._epochs == 1 else None
 
 
@@ -84,6 +84,6 @@ def first_share(sigmas: Sequence[float]) -> float | None:
 
 
 def write_log(path: Path, progress: Progress) -> None:
-    """Add a line for the epoch in a new file; lines of epochs that are being done again are dropped."""
+    """Write the log with a line for this epoch; lines of epochs that are repeated are dropped."""
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     write_whole(path, "\n".join([*lines[: progress.epoch - 1], json.dumps(asdict(progress))]) + "\n")

@@ -1,4 +1,4 @@
-"""The processes that train one model together: here one that is alone, in ars.training.accelerated several."""
+"""The processes that train one model together: a single one here, several in ars.training.distributed."""
 
 from collections.abc import Sequence
 from typing import TypeVar
@@ -13,7 +13,7 @@ Module = TypeVar("Module", bound=nn.Module)
 
 
 class Ranks:
-    """One process among size; the first of them writes and speaks for all."""
+    """One of size processes; the first of them writes the files and shows the progress."""
 
     rank = 0
     size = 1
@@ -30,13 +30,13 @@ class Ranks:
             below = settings.batch_size // parts * parts
             number = f"{self.size} times {settings.accumulate}" if settings.accumulate > 1 else str(self.size)
             raise ValueError(
-                f"train.batch_size is that of all processes together and must divide by their number (and by "
-                f"train.accumulate), got {settings.batch_size} for {number}; take {below or parts}, or start fewer"
+                f"train.batch_size is that of all processes and must be divisible by their number (and by "
+                f"train.accumulate), got {settings.batch_size} for {number}; use {below or parts}, or start fewer"
             )
 
     @property
     def rows(self) -> slice:
-        """The rows of the whole batch that this process trains on, dealt out in turn."""
+        """The rows of the whole batch that this process trains on: every size-th."""
         return slice(self.rank, None, self.size)
 
     def noise(self, generator: torch.Generator) -> Fresh:
@@ -44,7 +44,7 @@ class Ranks:
         return generator if self.size == 1 else Rows(generator, self.rank, self.size)
 
     def wrap(self, module: Module, settings: TrainSettings) -> Module:
-        """The module with gradients that are averaged over the processes."""
+        """The module, with gradients averaged over the processes."""
         return module
 
     def gather(self, values: Sequence[float]) -> list[list[float]]:
@@ -52,4 +52,4 @@ class Ranks:
         return [list(values)]
 
     def wait(self) -> None:
-        """Go on when all are here."""
+        """Wait until all processes are here."""

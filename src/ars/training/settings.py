@@ -1,4 +1,4 @@
-"""How a model is trained, as a recipe states it; no torch here, so that recipes are read at once."""
+"""The training settings of a recipe; loads no torch, so recipes are read quickly."""
 
 import math
 from dataclasses import dataclass, field
@@ -11,9 +11,9 @@ class Optimizer:
 
     Args:
         name: adamw or sgd.
-        lr: the learning rate that the schedule starts from.
+        lr: the learning rate, which the schedule scales.
         weight_decay: decoupled for adamw, classic L2 for sgd.
-        momentum: of sgd; adamw has its own.
+        momentum: momentum of sgd; adamw ignores it.
     """
 
     name: Literal["adamw", "sgd"] = "adamw"
@@ -31,13 +31,13 @@ class Optimizer:
 
 @dataclass(frozen=True)
 class Schedule:
-    """The learning rate over time, as a factor on each optimiser's own.
+    """The learning rate over time, as a factor on each optimiser's learning rate.
 
     Args:
-        name: cosine (after a linear warm-up) or steps (times factor every so many epochs).
-        warmup: share of the training that the cosine's warm-up takes.
+        name: cosine (after a linear warm-up) or steps (multiplied by a factor at regular intervals).
+        warmup: share of the training for the warm-up of cosine.
         every: epochs between two steps.
-        factor: what a step multiplies the learning rate with.
+        factor: the factor of each step.
     """
 
     name: Literal["cosine", "steps"] = "cosine"
@@ -69,11 +69,11 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Consistency:
-    """Consistency regularisation (Jeong & Shin, 2020): the noisy draws of an image shall agree.
+    """Consistency regularisation (Jeong & Shin, 2020): the noisy draws of an image should agree.
 
     Args:
-        weight: of the mean KL divergence between the mean prediction and each draw's (theirs: 10 or 20); 0 is off.
-        entropy: weight of the mean prediction's entropy (theirs: 0.5).
+        weight: weight of the mean KL divergence from the mean prediction to each draw's (paper: 10 or 20); 0 is off.
+        entropy: weight of the entropy of the mean prediction (paper: 0.5).
     """
 
     weight: float = 0.0
@@ -88,9 +88,9 @@ class SmoothAdv:
     """SmoothAdv (Salman et al., 2019): train on images that PGD moved against the smoothed classifier.
 
     Args:
-        epsilon: how far, in pixel units where an image lies in [0, 1] and in the norm of certify.norm; 0 is off.
-        steps: of the attack, each of twice epsilon over their number.
-        warmup: epochs over which epsilon grows to its value, epoch by epoch; 0 is at once.
+        epsilon: size of the attack, in pixel units for images in [0, 1] and in the norm of certify.norm; 0 is off.
+        steps: steps of the attack, each of length 2 epsilon / steps.
+        warmup: epochs over which epsilon grows to its value; 0 is at once.
     """
 
     epsilon: float = 0.0
@@ -115,10 +115,10 @@ class SmoothAdv:
 
 @dataclass(frozen=True)
 class MaskPrior:
-    """A pull on the masks, for the methods that have one.
+    """A penalty on open masks, for methods with a mask.
 
     Args:
-        weight: of the mean squared mask, which scales the masked step's noise; 0 is off.
+        weight: weight of the mean squared mask, which scales the masked step's noise; 0 is off.
     """
 
     weight: float = 0.0
@@ -132,24 +132,24 @@ class TrainSettings:
     """The training part of a recipe.
 
     Args:
-        epochs: how often the training set is shown.
-        batch_size: images a step, of all processes together.
+        epochs: passes over the training set.
+        batch_size: images per step, of all processes together.
         classifier: the optimiser of the classifier.
         mask: the optimiser of the mask, adaptive or static.
         schedule: the learning rate over time.
-        mask_schedule: that of the mask, where it has one of its own; null: as schedule.
-        mask_only_epochs: so many of the epochs come first and train the mask alone, around the classifier as it is
-            (BatchNorm statistics too); the schedules begin anew with the first epoch that trains both.
-        max_steps: end after so many steps, to try a recipe out from end to end; null: all epochs.
-        precision: float32, bfloat16, or auto (bfloat16 where the device has it).
-        checkpoint_minutes: how often the state is saved, besides at the end of an interrupted run.
-        draws: noisy draws of each image in a step.
-        accumulate: parts that a batch is worked through in, one after another, to save memory.
-        ema: decay of the moving average of the weights, which is what is validated and kept; 0 is off.
+        mask_schedule: the schedule of the mask; null: the same as schedule.
+        mask_only_epochs: number of first epochs that train only the mask and keep the classifier as it is, BatchNorm
+            statistics included; the schedules restart with the first epoch that trains both.
+        max_steps: stop after this many steps, to try out a recipe from end to end; null: all epochs.
+        precision: float32, bfloat16, or auto (bfloat16 if the device supports it).
+        checkpoint_minutes: minutes between checkpoints; an interrupted run is always saved.
+        draws: noisy draws per image in a step.
+        accumulate: parts of a batch that are processed one after another, to save memory.
+        ema: decay of the moving average of the weights; the average is validated and saved. 0 is off.
         consistency: make the noisy draws of an image agree.
         smoothadv: train on adversarial examples of the smoothed classifier.
-        mask_prior: a pull on the masks.
-        pictures_every: epochs between two pictures of the masks on fixed validation images; 0 draws none.
+        mask_prior: a penalty on open masks.
+        pictures_every: epochs between two pictures of the masks on fixed validation images; 0: no pictures.
         sync_batchnorm: share the statistics of batch normalisation between the GPUs that train together.
     """
 
@@ -191,12 +191,12 @@ class TrainSettings:
                 f"got draws={self.draws} and accumulate={self.accumulate}"
             )
         if not 0 <= self.ema < 1:
-            raise ValueError(f"ema is a decay from 0 (off) to below 1, got {self.ema}")
+            raise ValueError(f"ema must be at least 0 (off) and below 1, got {self.ema}")
         if self.consistency.weight and self.draws < 2:
-            raise ValueError(f"consistency compares noisy draws; set train.draws to 2 or more, got {self.draws}")
+            raise ValueError(f"consistency needs train.draws of at least 2, got {self.draws}")
 
     def factor(self, part: str, step: int, *, steps_per_epoch: int) -> float:
-        """What the learning rate of a part (classifier, mask) is multiplied with at one step."""
+        """The factor on the learning rate of a part (classifier, mask) at one step."""
         alone = self.mask_only_epochs * steps_per_epoch
         start, epochs = (0, self.mask_only_epochs) if step < alone else (alone, self.epochs - self.mask_only_epochs)
         schedule = self.mask_schedule if part == "mask" and self.mask_schedule else self.schedule

@@ -1,0 +1,364 @@
+"""Certifier, certify() and predict(): select a class, estimate its probability on fresh draws, certify or abstain."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import cast
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from scipy.stats import binomtest
+from torch import Tensor
+
+from ars.certification.bounds import BOUNDS, Bound, check_alpha, class_probabilities
+from ars.certification.certificate import Certificate, Prediction
+from ars.certification.martingale import levels_of
+from ars.certification.model_check import check_counting, check_model
+from ars.certification.model_copy import copy_model, fast_copy
+from ars.certification.schedule import BLOCK, MOST_DRAWS, Mode, Outcome
+from ars.certification.settings import CertifySettings
+from ars.certification.stopping import CurveRule, FixedRule, RadiusRule, Rule
+from ars.certification.votes import Stage, VoteCounter, Watch, check_drawing
+from ars.kernels.precision import Precision, choose_precision
+from ars.smoothing import SmoothedClassifier
+from ars.smoothing.compose import Composition
+from ars.smoothing.mechanism import Images
+from ars.theory import Norm
+from ars.theory.arguments import as_whole
+
+Image = Float[Tensor, "c h w"]
+Batch = Float[Tensor, "b c h w"]
+
+
+class Certifier:
+    """Copies, checks and accelerates a model once, then certifies any number of images with it.
+
+    For each image, with probability at least 1 - alpha over the draws: if a label is given, no perturbation with norm
+    at most the radius changes it. This holds for images chosen without knowledge of the draws, which are determined by
+    the seed and the image's index.
+
+    The certifier works on a copy: it never changes the model, and later changes of the model have no effect. Tensors
+    that are not in the state dict, such as the reference images of input-dependent noise, are shared. The first images
+    of each shape are used to check the model before anything is drawn. expect is the number of images to come, so that
+    work that pays off only for many draws is done at the start.
+    """
+
+    def __init__(
+        self,
+        model: SmoothedClassifier,
+        settings: CertifySettings,
+        *,
+        expect: int | None = None,
+        batch_size: int | None = None,
+    ) -> None:
+        check_smoothed(model)
+        self.settings, self.expect = settings, expect
+        self.batch_size = None if batch_size is None else as_whole("batch_size", batch_size, least=1)
+        self._plain = copy_model(model)
+        self._counters: dict[tuple[torch.Size, torch.device], VoteCounter] = {}
+        self._next = 0  # the default index of the next image
+        self._certifiable: set[int] = set()  # sizes of an image for which the request was checked
+
+    def prepare(self, images: Batch) -> VoteCounter:
+        """Check and accelerate the model for images of this shape, once per shape; returns the vote counter."""
+        key = (images.shape[1:], images.device)
+        if key not in self._counters:
+            precision = choose_precision(self.settings.precision, images.device)
+            check_drawing(self.settings.seed, (), precision)
+            check_model(self._plain, images)
+            fast = self._plain if precision == "float32" else fast_copy(self._plain, images)
+            counter = VoteCounter(fast, precision, batch_size=self.batch_size)
+            if self.expect:
+                counter.expect(self.expect * (self.settings.n_select + self.settings.n_estimate), images)
+            check_counting(counter, images)
+            self._counters[key] = counter
+        return self._counters[key]
+
+    def __call__(
+        self, images: Image | Batch, indices: Sequence[int] | None = None, *, watch: Watch | None = None
+    ) -> list[Certificate]:
+        """Certify images; indices identify them, so that each gets different noise. By default they count on from
+        the last call, 0 for the first image.
+        """
+        settings, images = self.settings, as_batch(images)
+        dim, names = images[0].numel(), self._identify(images, indices)
+        if dim not in self._certifiable:
+            check_request(self._plain, settings, dim=dim)
+            self._certifiable.add(dim)
+        counter = self.prepare(images)
+        mechanisms = _localise(counter.model, images)
+        selected = counter(
+            mechanisms, images, names, n=settings.n_select, stage="select", seed=settings.seed, watch=watch
+        )
+        outcomes: list[Outcome] = []
+        for mechanism, part in _runs(mechanisms):
+            rule = make_rule(settings, mechanism, dim=dim)
+            outcomes += self._estimate(counter, mechanism, images[part], names[part], selected[part], rule, watch)
+        return [
+            conclude(mechanism, counts, outcome, settings, dim=dim, index=index, precision=counter.precision)
+            for mechanism, counts, outcome, index in zip(mechanisms, selected, outcomes, names, strict=True)
+        ]
+
+    def votes(
+        self, images: Image | Batch, indices: Sequence[int] | None = None, *, n: int, stage: Stage = "select"
+    ) -> np.ndarray:
+        """The votes [images, classes] of n draws of each image, without a certificate."""
+        images = as_batch(images)
+        names, counter = self._identify(images, indices), self.prepare(images)
+        mechanisms = _localise(counter.model, images)
+        return counter(mechanisms, images, names, n=n, stage=stage, seed=self.settings.seed)
+
+    def _identify(self, images: Batch, indices: Sequence[int] | None) -> list[int]:
+        """The indices of images, by default those that follow the ones before."""
+        names = _names(images, range(self._next, self._next + len(images)) if indices is None else indices)
+        self._next = max(self._next, *(name + 1 for name in names))
+        return names
+
+    def _estimate(
+        self,
+        counter: VoteCounter,
+        mechanism: Composition,
+        images: Batch,
+        names: Sequence[int],
+        selected: np.ndarray,
+        rule: Rule,
+        watch: Watch | None,
+    ) -> list[Outcome]:
+        """Draw votes for each image until the rule has decided it; decided images leave the batch."""
+        state = rule.start(selected)
+        counts = np.zeros(selected.shape, dtype=np.int64)
+        while state.going.any():
+            drawn = counts.sum(axis=1)
+            until = rule.next_look(drawn, state)
+            # images with the same numbers of past and next draws share a call
+            for first, last in np.unique(np.stack([drawn, until])[:, state.going], axis=1).T.tolist():
+                group = np.flatnonzero(state.going & (drawn == first) & (until == last)).tolist()
+                counts[group] += counter(
+                    [mechanism] * len(group),
+                    images[group],
+                    [names[position] for position in group],
+                    n=last - first,
+                    first_block=first // BLOCK,
+                    stage="estimate",
+                    seed=self.settings.seed,
+                    watch=watch,
+                )
+            state = rule.look(state, counts)
+        return rule.outcomes(state, counts)
+
+
+def certify(
+    model: SmoothedClassifier,
+    x: Image | Batch,
+    *,
+    norm: Norm = "linf",
+    n_select: int = 100,
+    n_estimate: int = 50_000,
+    alpha: float = 0.05,
+    seed: int,
+    bound: Bound = "cohen",
+    mode: Mode = "fixed",
+    radii: Sequence[float] = (),
+    tolerance: float | None = None,
+    indices: Sequence[int] | None = None,
+    precision: Precision = "float32",
+    batch_size: int | None = None,
+) -> Certificate | list[Certificate]:
+    """Certify one image [c, h, w] (one Certificate) or a batch [b, c, h, w] (a list of them).
+
+    For each image, with probability at least 1 - alpha over the draws: if a label is given, no perturbation with
+    norm at most the radius changes it. n_select draws choose the class, n_estimate fresh ones estimate its
+    probability. indices (default 0, 1, ...) identify the images, so that each gets different noise.
+
+    This holds for images chosen without knowledge of the draws, which are determined by seed and indices. For a test
+    set any fixed seed will do, and the result can be repeated. For images that others submit, use a seed that they
+    cannot know: seed=secrets.randbits(32).
+
+    Two modes need fewer draws than n_estimate: mode="radius" plans the draws to lose no more than a share tolerance
+    (default .01) of the radius, and mode="curve" only decides which of the increasing radii are certified.
+
+    Each call copies and checks the model. To certify many images one after another, use a Certifier.
+    """
+    check_smoothed(model)
+    images = as_batch(x)
+    settings = CertifySettings(
+        norm=norm,
+        n_select=as_whole("n_select", n_select, least=1, most=MOST_DRAWS),
+        n_estimate=as_whole("n_estimate", n_estimate, least=1, most=MOST_DRAWS),
+        alpha=check_alpha(alpha),
+        bound=bound,
+        mode=mode,
+        radii=cast("tuple[float, ...]", radii),
+        tolerance=tolerance,
+        seed=as_whole("seed", seed, least=0),
+        precision=precision,
+    )
+    check_drawing(settings.seed, _names(images, indices), precision)
+    certificates = Certifier(model, settings, expect=len(images), batch_size=batch_size)(images, indices)
+    return certificates if x.ndim == 4 else certificates[0]
+
+
+def predict(
+    model: SmoothedClassifier,
+    x: Image | Batch,
+    *,
+    n: int = 1000,
+    alpha: float = 0.05,
+    seed: int,
+    indices: Sequence[int] | None = None,
+    precision: Precision = "float32",
+    batch_size: int | None = None,
+) -> Prediction | list[Prediction]:
+    """The smoothed classifier's label (Cohen et al., PREDICT), or an abstention, for one image or a batch.
+
+    With probability at least 1 - alpha over the draws: if a label is given, it is the most probable class. An exact
+    binomial test compares the two leading classes. As with certify(), images must be chosen without knowledge of the
+    draws: for images that others submit, use a seed that they cannot know. There is no radius. The command
+    ``ars predict`` prints one, because it runs certify() on image files.
+    """
+    check_smoothed(model)
+    n, alpha, seed = as_whole("n", n, least=1, most=MOST_DRAWS), check_alpha(alpha), as_whole("seed", seed, least=0)
+    images = as_batch(x)
+    if 2 * 0.5**n > alpha:
+        raise ValueError(f"n={n} draws cannot tell two classes apart at alpha={alpha} even if all votes agree")
+    names = _names(images, indices)
+    check_drawing(seed, names, precision)
+    settings = CertifySettings(seed=seed, precision=precision)
+    certifier = Certifier(model, settings, batch_size=batch_size)
+    predictions = []
+    for counts, index in zip(certifier.votes(images, names, n=n, stage="estimate"), names, strict=True):
+        runner_up, leader = np.argsort(counts, kind="stable")[-2:]
+        p_value = float(binomtest(int(counts[leader]), int(counts[leader] + counts[runner_up]), 0.5).pvalue)
+        predictions.append(
+            Prediction(
+                label=int(leader) if p_value <= alpha else None,
+                p_value=p_value,
+                counts=tuple(int(count) for count in counts),
+                alpha=alpha,
+                seed=seed,
+                index=index,
+            )
+        )
+    return predictions if x.ndim == 4 else predictions[0]
+
+
+def as_batch(x: object) -> Images:
+    """Check one image [c, h, w] or a batch [b, c, h, w], float in [0, 1], and return the batch in float32."""
+    if not isinstance(x, Tensor):
+        raise TypeError(f"images must be a torch tensor, got {type(x).__name__}; use torch.from_numpy or torch.stack")
+    if x.ndim not in (3, 4):
+        raise ValueError(f"expected an image [c, h, w] or a batch [b, c, h, w], got shape {list(x.shape)}")
+    if not x.is_floating_point():
+        raise ValueError(f"images must be floating point in [0, 1], got {x.dtype}; divide 8-bit images by 255")
+    if x.numel() == 0:
+        raise ValueError(f"the images are empty: shape {list(x.shape)}")
+    x = x.detach()  # no gradients are needed, and its values are read below
+    low, high = (float(bound) for bound in torch.aminmax(x))
+    if not (low >= 0 and high <= 1):  # NaN fails both
+        raise ValueError(
+            f"images must lie in [0, 1] before any normalisation, got values from {low:g} to {high:g}; "
+            "normalise inside the classifier (ars.models.Normalize)"
+        )
+    return x.float() if x.ndim == 4 else x.float().unsqueeze(0)
+
+
+def check_smoothed(model: object) -> None:
+    """Refuse a network that is not smoothed, or with its own forward pass, which the vote loop would not call."""
+    if not isinstance(model, SmoothedClassifier):
+        raise TypeError(
+            f"expected a smoothed classifier, got {type(model).__name__}; smooth it, as in ars.cohen(net, sigma=0.5)"
+        )
+    for name in ("forward", "guarantee", "radius"):
+        if getattr(type(model), name) is not getattr(SmoothedClassifier, name) or name in vars(model):
+            raise TypeError(
+                f"{type(model).__name__} has its own {name}(), but its mechanism, combine and classifier alone draw "
+                "the votes and state the radius; put it into one of these"
+            )
+
+
+def check_request(model: SmoothedClassifier, settings: CertifySettings, *, dim: int) -> None:
+    """Refuse, before anything is drawn, a request that could not be certified, whatever the weights."""
+    model.mechanism.radius(0.75, 0.25, norm=settings.norm, dim=dim)  # refuses a norm that the proof does not cover
+    make_rule(settings, model.mechanism, dim=dim).check()
+
+
+def make_rule(settings: CertifySettings, mechanism: Composition, *, dim: int) -> Rule:
+    """The stopping rule for images of one mechanism; its radius gives the probability that each radius needs."""
+    schedule, alpha = settings.schedule, settings.alpha
+    if schedule.mode == "fixed":
+        return FixedRule(schedule, alpha=alpha, block=BLOCK)
+    if schedule.mode == "radius":
+        return RadiusRule(schedule, alpha=alpha, bound=settings.bound, block=BLOCK)
+    levels = levels_of(lambda p: mechanism.radius(p, 1 - p, norm=settings.norm, dim=dim), schedule.radii)
+    return CurveRule(schedule, levels, alpha=alpha, block=BLOCK)
+
+
+def conclude(
+    mechanism: Composition,
+    select_counts: np.ndarray,
+    outcome: Outcome,
+    settings: CertifySettings,
+    *,
+    dim: int,
+    index: int,
+    precision: Precision,
+) -> Certificate:
+    """From votes to the certificate: the class of the selection draws, the radius of the estimation draws."""
+    candidate, bound = int(select_counts.argmax()), settings.bound
+    lower, upper, radii = outcome.p_lower, 1 - outcome.p_lower, {bound: outcome.radius}
+    if not outcome.stopped_by_data:
+        probabilities = {name: class_probabilities(outcome.counts, candidate, settings.alpha, name) for name in BOUNDS}
+        lower, upper = probabilities[bound]
+        radii = {
+            name: mechanism.radius(low, high, norm=settings.norm, dim=dim) if low > high else 0.0
+            for name, (low, high) in probabilities.items()
+        }
+    elif outcome.schedule.mode == "radius":
+        radii = dict.fromkeys(BOUNDS, 0.0)  # the image was given up
+    return Certificate(
+        label=candidate if outcome.certified or radii[bound] > 0 else None,
+        radius=radii[bound],
+        norm=settings.norm,
+        dim=dim,
+        candidate=candidate,
+        p_lower=lower,
+        p_upper=upper,
+        bound=bound,
+        radii=radii,
+        counts=outcome.counts,
+        select_counts=tuple(int(count) for count in select_counts),
+        alpha=settings.alpha,
+        sigmas=mechanism.sigmas,
+        seed=settings.seed,
+        index=index,
+        precision=precision,
+        schedule=outcome.schedule,
+        planned=outcome.planned,
+        ended=outcome.ended,
+    )
+
+
+def _localise(model: SmoothedClassifier, images: Batch) -> Sequence[Composition]:
+    mechanisms = model.localise(images)
+    for mechanism in {id(mechanism): mechanism for mechanism in mechanisms}.values():
+        mechanism.eval()
+    return mechanisms
+
+
+def _runs(mechanisms: Sequence[Composition]) -> Iterator[tuple[Composition, slice]]:
+    """Slices of consecutive images with the same mechanism, which share batches of draws."""
+    start = 0
+    for _, same in groupby(mechanisms, key=id):
+        part = slice(start, start + len(list(same)))
+        yield mechanisms[start], part
+        start = part.stop
+
+
+def _names(images: Batch, indices: Sequence[int] | None) -> list[int]:
+    given = range(len(images)) if indices is None else indices
+    if not isinstance(given, Iterable):
+        raise ValueError(f"indices must be a list of whole numbers, one for each image, got {given!r}")
+    names = [as_whole("an image's index", index, least=0) for index in given]
+    if len(names) != len(images) or len(set(names)) != len(names):
+        raise ValueError(f"need one distinct index for each of the {len(images)} images, got {names}")
+    return names

@@ -1,0 +1,308 @@
+"""Are the draws of a model independent? Otherwise no bound on their votes holds.
+
+The check refuses the defects that it detects. Passing means that no defect was found. It is not a proof. It asks:
+
+- Does a noisy image get the same logits alone, in a small batch, and in a batch of the size used in counting?
+- Does the model draw random numbers from torch's global generator?
+- Does it change its own weights or buffers in a forward pass?
+- Does a step share noise between the draws of one generator?
+- Do the weight and the standard deviation that a step states change with X while its past does not?
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import combinations
+from typing import TypeVar, cast
+
+import torch
+from torch import Tensor
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.parameter import is_lazy
+
+from ars.certification.logits import NOT_A_NUMBER, alike, moves
+from ars.certification.memory import is_short_of_memory
+from ars.certification.schedule import BLOCK
+from ars.certification.votes import VoteCounter, draw_logits
+from ars.kernels.backend import exact
+from ars.kernels.precision import autocast, current
+from ars.smoothing import SmoothedClassifier
+from ars.smoothing.input_dependent import NearestNoise
+from ars.smoothing.mechanism import Images, Release, Step
+
+Result = TypeVar("Result")
+
+DRAWS = 8
+IMAGES = 2
+PLACES = 4  # how many of the given images are used in the search for an undecided image
+HALVINGS = 16
+LEVELS = (0.5, 0.0, 1.0)  # grey, black and white images change any statistic of a batch as far as possible
+TIMES = 10  # how often in a row shared noise must be detected
+MUCH = 3.0  # ratio of the sum of shared noise to that of independent noise
+SHARED = 0.2  # share of an image; independent noise that is clamped coincides in less than half of this
+
+TIED = (
+    "the model gives a noisy image different logits alone and among others; certification needs a network that treats "
+    "each image separately, without batch statistics or its own randomness, and steps that draw noise with "
+    "ars.draw_like"
+)
+
+
+@torch.inference_mode()
+def check_model(model: SmoothedClassifier, images: Images) -> None:
+    """Refuse a model, in eval mode and in float32, if its draws are found to depend on each other."""
+    for name, part in model.named_modules():
+        if isinstance(part, _BatchNorm) and part.running_mean is None:
+            raise ValueError(
+                f"{name} is a BatchNorm without running statistics: the answer to a draw would depend on the others in "
+                "its batch, and no bound would hold; train it with track_running_stats=True"
+            )
+    if any(is_lazy(parameter) for parameter in model.parameters()):
+        raise ValueError("the model has lazy layers, whose weights do not exist yet; call it once before")
+    with current(images.device), exact(), autocast(images.device, "float32"):
+        first = images[:IMAGES]
+        draws = first.repeat_interleave(DRAWS // len(first), dim=0)
+        random_state = _global_randomness(images.device)
+        saved = _state(model.state_dict().values())
+        together = _answer(model, draws, range(DRAWS))
+        if together.isnan().any():
+            raise ValueError(NOT_A_NUMBER)
+        before = _state(_tensors(model))  # what is not saved, such as a cache, may be made by the first answer
+        alone = _one_by_one(model, draws)
+        if _global_randomness(images.device) != random_state:
+            raise ValueError(
+                "the model draws random numbers from torch's global generator, which draws may share; noise must come "
+                "from the mechanism, which is given a generator"
+            )
+        if not (_same(saved, _state(model.state_dict().values())) and _same(before, _state(_tensors(model)))):
+            raise ValueError(
+                "the model changes its own weights or buffers while it answers, so its draws are not independent; "
+                "certification needs a network that stays as it is (one that sets itself up first must be called once)"
+            )
+        _check_alike(model, draws, alone, images=len(first))
+        if not moves(alone, images=len(first)) and (undecided := _undecided(model, images)) is not None:
+            draws = undecided.repeat_interleave(DRAWS, dim=0)
+            _check_alike(model, draws, _one_by_one(model, draws), images=1)
+        _check_noise(model, images[:1].repeat_interleave(DRAWS, dim=0))
+        _check_steps(model, images[:1])
+
+
+@torch.inference_mode()
+def check_counting(counter: VoteCounter, images: Images) -> None:
+    """Refuse a model if its logits for a draw depend on the other draws in a batch of the size used in counting.
+
+    The counter runs as it will: in its precision, with its kernels, at its batch size. Draws of an image are answered
+    among more draws of it, as in counting, and among its negative and a plain image. At one size the same kernels are
+    at work, so that what answers differ by is not rounding.
+    """
+    size, image = counter.batch(images), images[:1]
+    far = torch.full_like(image, 0.0 if image.mean() > 0.5 else 1.0)
+    while True:
+        try:
+            usual, other = (_among(counter, image, image, image, size, attempt) for attempt in range(2))
+            unusual = _if_it_can(lambda: _among(counter, image, 1 - image, far, size))  # noqa: B023
+        except Exception as error:
+            if not is_short_of_memory(error) or size == BLOCK:
+                raise
+            size = max(BLOCK, size // 2 // BLOCK * BLOCK)  # as the counter does
+            continue
+        break
+    for answers in (other, unusual):
+        if answers is not None and not alike(usual, answers, images=1, rounded_to=torch.float32):
+            raise ValueError(TIED)
+
+
+def _among(counter: VoteCounter, image: Images, before: Images, after: Images, size: int, attempt: int = 0) -> Tensor:
+    """The answers to half a block of draws of an image in the middle of a batch; their noise is the same each time."""
+    run, middle = BLOCK // 2, size // 2
+    batch = torch.cat([before.expand(middle, -1, -1, -1), after.expand(size - middle, -1, -1, -1)])
+    batch[middle : middle + run] = image
+    seeds = [attempt * size + number for number in range(size // run)]
+    seeds[middle // run] = size // run
+    with current(image.device), autocast(image.device, counter.precision):
+        logits = draw_logits(counter.model, batch, _generators(image, seeds))
+    return logits[middle : middle + run].clone()
+
+
+def _check_alike(model: SmoothedClassifier, draws: Images, alone: Tensor, *, images: int) -> None:
+    """Refuse different logits in batches than alone, unless only rounding at another batch size differs."""
+    batches = [draws, *(torch.cat([draws, torch.full_like(draws, level)]) for level in LEVELS)]
+    answers = [_answer_if_it_can(model, batch, range(len(batch))) for batch in batches]
+    rows = [answer[: len(alone)] for answer in answers if answer is not None]
+    if all(alike(row, alone, images=images) for row in rows):
+        return
+    small = all(alike(row, alone, images=images, rounded_to=torch.bfloat16) for row in rows)
+    # A network may compute in bf16 inside: then batches of one size use the same kernels and give equal bits.
+    same_size = [row for row, batch in zip(answers, batches, strict=True) if row is not None and batch is not draws]
+    if not (small and same_size and _takes_each_by_itself(model, draws, [row[: len(alone)] for row in same_size])):
+        raise ValueError(TIED)
+
+
+def _takes_each_by_itself(model: SmoothedClassifier, draws: Images, answers: Sequence[Tensor]) -> bool:
+    """Whether draws get equal logits, to the last bit, at any place of a batch and among any other draws."""
+    size, number = 2 * len(draws), len(draws)
+    if any(not torch.equal(row, answers[0]) for row in answers):
+        return False
+    order = torch.arange(size).roll(number // 2 + 1)
+    batch = torch.cat([draws, torch.full_like(draws, LEVELS[0])])
+    moved = _answer_if_it_can(model, batch[order], order.tolist())
+    if moved is None or not torch.equal(moved[order.argsort()][:number], answers[0]):
+        return False
+    for place, draw in enumerate(draws):
+        for level in LEVELS:
+            batch = torch.full_like(draws[:1], level).repeat(size, 1, 1, 1)
+            batch[place] = draw
+            row = _answer_if_it_can(model, batch, range(size))
+            if row is not None and not torch.equal(row[place], answers[0][place]):
+                return False
+    return True
+
+
+def _undecided(model: SmoothedClassifier, images: Images) -> Images | None:
+    """An image whose logits vary over the draws, searched for between the given images and plain ones; None if none.
+
+    If a model returns labels or certainties, those for clear images may hide a dependence on other draws.
+    """
+    plain = [torch.full_like(images[:1], level) for level in LEVELS]
+    start, *others = [*(images[place : place + 1] for place in range(len(images[:PLACES]))), *plain, 1 - images[:1]]
+    here = _winner(_one_by_one(model, start.repeat_interleave(DRAWS, dim=0)))
+    for other in others:
+        near, far, target = start, other, other
+        for _ in range(HALVINGS):
+            answers = _answers_if_it_can(model, target.repeat_interleave(DRAWS, dim=0))
+            if answers is None:
+                break
+            if moves(answers, images=1):
+                return target
+            if _winner(answers) == here:
+                if target is other:
+                    break
+                near = target
+            else:
+                far = target
+            target = (near + far) / 2
+    return None
+
+
+def _winner(logits: Tensor) -> int:
+    return int(logits.argmax(dim=1).mode().values)
+
+
+def _check_noise(model: SmoothedClassifier, draws: Images) -> None:
+    """Refuse noise that the draws of one generator share; in certification each generator makes a hundred draws.
+
+    A coincidence of a few numbers does not repeat every time.
+    """
+    suspected: dict[int, str] = {}
+    for attempt in range(TIMES):
+        seeds = range(attempt * (DRAWS + 1), (attempt + 1) * (DRAWS + 1))
+        apart = model.mechanism.release(draws, _generators(draws, seeds[:-1]))
+        at_once = model.mechanism.release(draws, _generators(draws, seeds[-1:]))
+        seen: dict[int, str] = {}
+        for step, (one, other) in enumerate(zip(apart, at_once, strict=True)):
+            seen[step] = _shared(draws, one, other)
+        suspected = {step: how for step, how in seen.items() if how and suspected.get(step, how) == how}
+        if not suspected:
+            return
+    step, how = min(suspected.items())
+    raise ValueError(
+        f"step {step} of the mechanism gives the draws of one generator {how} noise, and no bound on their votes would "
+        "hold; draw it with ars.draw_like, which asks for a tensor of many draws"
+    )
+
+
+def _shared(draws: Images, apart: Release, at_once: Release) -> str:
+    """How the draws of one generator depend on each other, compared with those of several; empty if no sign is found.
+
+    The signs are equal values, or a sum of the noise that is much larger or smaller than with independent noise.
+    """
+    ordered = apart.value.flatten(1).sort(dim=0).values
+    noisy = (ordered[1:] != ordered[:-1]).all(dim=0)
+    values = at_once.value.flatten(1)[:, noisy]
+    pairs = combinations(values, 2) if values.shape[1] >= len(noisy) / 2 else ()
+    if any(bool((one == other).float().mean() > SHARED) for one, other in pairs):
+        return "the same"
+    alone, together = (float((one.value - one.weight * draws).sum(dim=0).square().sum()) for one in (apart, at_once))
+    if alone > 0 and not 1 / MUCH < together / alone < MUCH:
+        return "opposite" if together < alone else "common"
+    return ""
+
+
+def _check_steps(model: SmoothedClassifier, image: Images) -> None:
+    """Refuse a step whose stated weight or deviation changes with X while its past does not: that leaks X."""
+    releases = model.mechanism.release(image, _generators(image, [0]))
+    random = torch.rand(image.shape, generator=torch.Generator().manual_seed(0)).to(image.device)
+    others = [1 - image, random, *(torch.full_like(image, level) for level in LEVELS)]  # grey is its own negative
+    for number, (step, release) in enumerate(zip(model.mechanism.steps, releases, strict=True)):
+        for other in others:
+            again = _if_it_can(partial(cast(Step, step).release, other, releases[:number], _generators(image, [0])))
+            if again and not (torch.equal(again.weight, release.weight) and torch.equal(again.std, release.std)):
+                raise ValueError(
+                    f"step {number} of the mechanism states a weight or a deviation that depends on the image itself, "
+                    "which its guarantee does not cover; compute both from the releases of earlier steps alone"
+                )
+
+
+def _answer(model: SmoothedClassifier, images: Images, seeds: Sequence[int]) -> Tensor:
+    """The logits of noisy images, each with its own seed; images that the model cannot take are reported."""
+    try:
+        logits = draw_logits(model, images, _generators(images, seeds))
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError as error:  # sizes that do not fit, for example
+        if is_short_of_memory(error):
+            raise
+        first = f"{type(error).__name__}: {error}".partition("\n")[0]
+        raise ValueError(f"the model cannot take images of shape {list(images.shape[1:])}: {first}") from error
+    return logits.clone()  # the model may write its next output into the same memory
+
+
+def _one_by_one(model: SmoothedClassifier, images: Images) -> Tensor:
+    return torch.cat([_answer(model, images[seed : seed + 1], [seed]) for seed in range(len(images))])
+
+
+def _if_it_can(ask: Callable[[], Result]) -> Result | None:
+    """The result for images that the user did not give; None if the model cannot take them, which is no defect."""
+    try:
+        return ask()
+    except torch.OutOfMemoryError:
+        raise
+    except Exception:
+        return None
+
+
+def _answer_if_it_can(model: SmoothedClassifier, images: Images, seeds: Sequence[int]) -> Tensor | None:
+    return _if_it_can(lambda: _answer(model, images, seeds))
+
+
+def _answers_if_it_can(model: SmoothedClassifier, images: Images) -> Tensor | None:
+    return _if_it_can(lambda: _one_by_one(model, images))
+
+
+def _generators(images: Images, seeds: Sequence[int]) -> list[torch.Generator]:
+    return [torch.Generator(images.device).manual_seed(seed) for seed in seeds]
+
+
+def _state(values: Iterable[object]) -> list[Tensor]:
+    """Copies of the dense tensors among these values; a module may add others to its state dict."""
+    tensors = [value for value in values if isinstance(value, Tensor) and not value.is_meta and not is_lazy(value)]
+    return [tensor.clone() for tensor in tensors if tensor.layout is torch.strided and not tensor.is_quantized]
+
+
+def _tensors(model: SmoothedClassifier) -> list[Tensor]:
+    """Weights and buffers, saved or not, but for the references of input-dependent noise, which may be large."""
+    shared = {id(part.references) for part in model.modules() if isinstance(part, NearestNoise)}
+    return [tensor for tensor in (*model.parameters(), *model.buffers()) if id(tensor) not in shared]
+
+
+def _same(before: Sequence[Tensor], now: Sequence[Tensor]) -> bool:
+    """Whether two states hold the same numbers; a NaN is the same as a NaN."""
+    pairs = zip(before, now, strict=True)
+    return len(before) == len(now) and all(torch.equal(one.nan_to_num(), other.nan_to_num()) for one, other in pairs)
+
+
+def _global_randomness(device: torch.device) -> list[bytes]:
+    """The states of torch's global generators."""
+    states = [torch.get_rng_state()]
+    if device.type == "cuda":
+        states.append(torch.cuda.get_rng_state(device))
+    return [state.numpy().tobytes() for state in states]

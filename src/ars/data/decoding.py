@@ -1,0 +1,248 @@
+"""Benchmarks that decode their images when they are needed: CelebA, ImageNet, any folder."""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from jaxtyping import Int, Int64, UInt8
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from ars.data.benchmark import (
+    ALL_ROWS,
+    PARTS,
+    Benchmark,
+    Chosen,
+    Labelled,
+    Moments,
+    Part,
+    Split,
+    generator,
+    kept_moments,
+)
+from ars.data.image_files import to_unit
+from ars.data.kinds import DataError
+
+
+@runtime_checkable
+class Pictures(Protocol):
+    """Labelled pictures in files; can be pickled for other processes."""
+
+    def labels(self, part: Part) -> Int64[np.ndarray, " n"]:
+        """The label of each picture of the part."""
+
+    def view(self, part: Part, index: int, key: Sequence[int]) -> UInt8[np.ndarray, "3 h w"]:
+        """The model's view of a picture; everything random about it is hashed from the key."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """A batch to decode; the picture with this index gets the key (*key, index)."""
+
+    part: Part
+    indices: Sequence[int]
+    key: tuple[int, ...]
+
+
+@dataclass
+class _Requests:
+    """The queue of the loader, which is read at the start of each iteration."""
+
+    queue: Iterable[Request] = ()
+
+    def __iter__(self) -> Iterator[Request]:
+        return iter(self.queue)
+
+
+class _Decoder(Dataset[Any]):
+    """Runs in a worker. An error is returned as its message, not as a traceback through two processes."""
+
+    def __init__(self, pictures: Pictures) -> None:
+        self.pictures = pictures
+
+    def __getitems__(self, request: Request) -> Tensor | str:
+        try:
+            views = [self.pictures.view(request.part, index, (*request.key, index)) for index in request.indices]
+        except DataError as error:
+            return str(error)
+        return torch.from_numpy(np.stack(views))
+
+    def __getitem__(self, request: Request) -> Tensor | str:
+        return self.__getitems__(request)
+
+
+@dataclass
+class DecodingPool:
+    """Decodes requests in order. Idle loaders keep their workers alive for the next call."""
+
+    pictures: Pictures
+    workers: int
+    pin: bool = False
+    _idle: list[tuple[DataLoader[Any], _Requests]] = field(default_factory=list)
+
+    def decode(self, queue: Iterable[Request]) -> Iterator[UInt8[Tensor, "b 3 h w"]]:
+        """One tensor per request."""
+        loader, requests = self._idle.pop() if self._idle else self._start()
+        requests.queue = queue
+        try:
+            for batch in loader:
+                if isinstance(batch, str):
+                    raise DataError(batch)
+                yield batch
+        finally:
+            self._idle.append((loader, requests))
+
+    def _start(self) -> tuple[DataLoader[Any], _Requests]:
+        requests = _Requests()
+        loader: DataLoader[Any] = DataLoader(
+            _Decoder(self.pictures),
+            batch_sampler=requests,  # type: ignore[arg-type]
+            collate_fn=_as_it_is,
+            num_workers=self.workers,
+            persistent_workers=self.workers > 0,
+            pin_memory=self.pin,
+            generator=torch.Generator(),  # without one, each iteration would use the global generator
+        )
+        return loader, requests
+
+
+def _as_it_is(batch: Any) -> Any:
+    return batch
+
+
+MOMENTS_BATCH, MOMENTS_BATCHES = 100, 20
+CHECKED_AT_ONCE = 32
+AT_ONCE = 64  # up to this many examples are decoded in the calling process instead of the workers
+
+
+class DecodedImages(Benchmark):
+    """Pictures with random views in training and one fixed view per index in validation and testing.
+
+    The random view of a training image is hashed from (seed, epoch, index), so the number of workers and interruptions
+    change no pixel.
+    """
+
+    def __init__(
+        self,
+        pictures: Pictures,
+        *,
+        title: str,
+        class_names: Sequence[str],
+        side: int,
+        seed: int = 0,
+        digest: str = "",
+        chosen: Chosen | None = None,
+        workers: int | None = None,
+        device: torch.device | None = None,
+    ) -> None:
+        """workers is the number of processes (default: one per core; 0: none), digest is for caches."""
+        self.title, self.class_names, self.seed, self.digest = title, class_names, seed, digest
+        self.shape, self.chosen = (3, side, side), chosen
+        self.workers = cores() if workers is None else workers
+        self.device = device or torch.device("cpu")
+        self._pictures = pictures
+        self._labels = {part: torch.from_numpy(pictures.labels(part)).to(self.device) for part in PARTS}
+        self._need("test")
+        self._pool = DecodingPool(pictures, self.workers, pin=self.device.type == "cuda")
+        self._here = DecodingPool(pictures, 0)
+
+    def to(self, device: torch.device) -> "DecodedImages":
+        """The same benchmark with its batches on the device."""
+        return DecodedImages(
+            self._pictures,
+            title=self.title,
+            class_names=self.class_names,
+            side=self.shape[1],
+            seed=self.seed,
+            digest=self.digest,
+            chosen=self.chosen,
+            workers=self.workers,
+            device=device,
+        )
+
+    def _need(self, part: Part) -> None:
+        """Refuse a part without images; a benchmark with only test images is allowed until others are needed."""
+        if not len(self._labels[part]):
+            raise DataError(f"{self.title}: the {part} part should hold images, found none; add some")
+
+    def train_size(self) -> int:
+        """The number of images that are not held out."""
+        return len(self._labels["train"])
+
+    def size(self, split: Split) -> int:
+        """One input per image."""
+        return len(self._labels[split])
+
+    def train_batches(
+        self, epoch: int, *, seed: int, batch_size: int, start: int = 0, rows: slice = ALL_ROWS
+    ) -> Iterator[Labelled]:
+        """Every training image once in random order; a last short batch is dropped."""
+        for images, labels in self.train_bytes(epoch, seed=seed, batch_size=batch_size, start=start, rows=rows):
+            yield to_unit(images.to(self.device, non_blocking=True)), labels
+
+    def train_bytes(
+        self,
+        epoch: int,
+        *,
+        seed: int,
+        batch_size: int,
+        start: int = 0,
+        end: int | None = None,
+        rows: slice = ALL_ROWS,
+    ) -> Iterator[tuple[UInt8[Tensor, "b 3 h w"], Int[Tensor, " b"]]]:
+        """The training batches from number start to end as bytes, on the CPU."""
+        self._need("train")
+        order = torch.randperm(self.train_size(), generator=generator(seed, epoch)).numpy()
+        starts = range(0, self.train_size() - batch_size + 1, batch_size)[start:end]
+        batches = [order[at : at + batch_size][rows] for at in starts]
+        queue = (Request("train", chosen.tolist(), (seed, epoch)) for chosen in batches)
+        for chosen, images in zip(batches, self._pool.decode(queue), strict=True):
+            yield images, self._labels["train"][chosen]
+
+    def examples(self, split: Split, indices: Sequence[int]) -> Labelled:
+        """The fixed inputs with these indices."""
+        self._need(split)
+        self.check_indices(split, indices)
+        chunks = np.array_split(np.array(indices), max(1, self.workers)) if len(indices) > AT_ONCE else [indices]
+        key = (self.seed, PARTS.index(split))
+        queue = [Request(split, [int(index) for index in chunk], key) for chunk in chunks]
+        pool = self._pool if len(indices) > AT_ONCE else self._here
+        images = torch.cat(list(pool.decode(queue))) if len(indices) else torch.empty(0, *self.shape, dtype=torch.uint8)
+        return to_unit(images.to(self.device)), self._labels[split][list(indices)]
+
+    def labels(self, split: Split, indices: Sequence[int]) -> Int[Tensor, " b"]:
+        """The classes of these inputs; nothing is decoded."""
+        self.check_indices(split, indices)
+        return self._labels[split][list(indices)]
+
+    def check(self) -> int:
+        """Decode every image once and return their number; an error names the first that cannot be decoded."""
+        counts = {part: len(self._labels[part]) for part in PARTS}
+        queue = (
+            Request(part, range(at, min(at + CHECKED_AT_ONCE, count)), (0, 0))
+            for part, count in counts.items()
+            for at in range(0, count, CHECKED_AT_ONCE)
+        )
+        for _ in self._pool.decode(queue):
+            pass
+        return sum(counts.values())
+
+    def moments(self) -> Moments:
+        """Mean and standard deviation of each channel over training inputs; they are cached."""
+        size = min(MOMENTS_BATCH, self.train_size())
+
+        def batches() -> Iterator[UInt8[Tensor, "b 3 h w"]]:
+            every = self.train_bytes(0, seed=self.seed, batch_size=size, end=MOMENTS_BATCHES)
+            return (images for images, _ in every)
+
+        return kept_moments(f"{self.title}, seed {self.seed}, {self.shape}, {self.digest}", batches)
+
+
+def cores() -> int:
+    """The cores that this process may use, shared among the processes that torchrun started on this machine."""
+    total = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    sharing = os.environ.get("LOCAL_WORLD_SIZE", "1")
+    return max(1, total // int(sharing)) if sharing.isdecimal() and int(sharing) else total

@@ -1,1 +1,0 @@
-"""From a recipe to a run folder: build, train, certify."""

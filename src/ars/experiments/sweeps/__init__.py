@@ -1,1 +1,0 @@
-"""From a sweep file to many run folders: what is left of each cell, how long it may take, what is worth keeping."""

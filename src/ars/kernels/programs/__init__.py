@@ -1,1 +1,0 @@
-"""The Triton programs; importing any of these imports triton."""

@@ -1,0 +1,1 @@
+"""The disk format of run folders; loads no torch."""

@@ -1,0 +1,39 @@
+"""Locks: one process at a time in a folder; loads no torch."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+Work = Literal["sweep", "train", "vote"]
+
+
+class TakenError(ValueError):
+    """A folder that another process is using, or that nothing can be saved in."""
+
+
+@contextmanager
+def locked(folder: Path, work: Work) -> Iterator[None]:
+    """Create the folder and lock it for this work; refused while another process holds the lock.
+
+    The lock always ends with its process.
+    """
+    from filelock import FileLock, Timeout
+
+    if folder.exists() and not folder.is_dir():
+        raise TakenError(f"{folder} is a file; choose another folder with --out")
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError:
+        raise TakenError(f"the name {folder} is not UTF-8, so no model can be saved; choose another --out") from None
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / f".{work}.lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        other = "" if work == "vote" else ", or choose another --out"
+        raise TakenError(f"another ars {work} is running in {folder}; wait until it ends{other}") from None
+    try:
+        yield
+    finally:
+        lock.release()

@@ -1,0 +1,179 @@
+"""Models that were not trained here: an import path for the model and a benchmark for its images."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+
+from ars.atomic import write_whole
+from ars.certification.digest import digest_model
+from ars.certification.model_copy import eval_mode
+from ars.data.benchmark import Benchmark, open_benchmark
+from ars.data.kinds import PLACES
+from ars.methods.cohen import cohen
+from ars.recipes.read import read_recipe
+from ars.recipes.recipe import RecipeError
+from ars.recipes.user_code import check_fit, import_network
+from ars.runs.paths import CERTIFY, GIVEN_SIGMA, RECIPE
+from ars.runs.run import About, read_about
+from ars.runs.shards import read_manifest
+from ars.smoothing import SmoothedClassifier
+from ars.workflows.load import check_data, describe, load_run
+
+
+@dataclass(frozen=True)
+class Given:
+    """An imported model: package:attribute, overrides of a recipe's data part, and sigma for a plain classifier."""
+
+    model: str
+    data: tuple[str, ...]
+    sigma: float | None = None
+
+    @property
+    def name(self) -> str:
+        """The import path of the code."""
+        return self.model
+
+    def load(self, device: torch.device) -> tuple[Benchmark, SmoothedClassifier]:
+        """The benchmark and the model, which has not run yet."""
+        model = self.model_on(device)
+        return open_benchmark(read_recipe(None, self.data).data, device), model
+
+    def model_on(self, device: torch.device) -> SmoothedClassifier:
+        """The model, in eval mode."""
+        model = import_model(self.model, self.sigma).to(device)
+        eval_mode(model)
+        return model
+
+    def check_fit(self, benchmark: Benchmark, model: SmoothedClassifier, device: torch.device) -> None:
+        """Refuse a model that cannot classify the benchmark's images."""
+        check_fit(self.model, model, benchmark, benchmark.examples("test", [0])[0].to(device))
+
+    def claim(self, folder: Path, model: SmoothedClassifier, benchmark: Benchmark, device: torch.device) -> None:
+        """Write what a report needs into a new folder; refuse a folder with another model or anything else."""
+        recipe = read_recipe(None, self.data)
+        data = replace(recipe, data=recipe.data.absolute()).resolved()["data"]
+        noise = sum(sigma**-2 for sigma in model.mechanism.sigmas) ** -0.5
+        content = {"model": self.model, "method": self.model, "sigma": noise, "seed": 0, "data": data}
+        path = folder / RECIPE
+        # checked before the recipe, which another rank may be writing
+        used = folder.exists() and (not folder.is_dir() or any(folder.glob("[!.]*")))
+        if path.exists():
+            _check_same(folder, _read(path), content)
+            check_data(folder, benchmark, None)
+        elif used:
+            raise RecipeError(f"{folder} exists and is not a run folder; choose another folder with --out")
+        write_whole(path, yaml.safe_dump({**content, GIVEN_SIGMA: self.sigma}, sort_keys=False))
+        describe(folder, benchmark, device)
+
+
+@dataclass(frozen=True)
+class Around:
+    """A run that was trained here, with what its folder does not hold.
+
+    That is the import path of the user's own classifier (package:attribute), and the new place of data that was moved
+    (overrides of its recipe's data part).
+    """
+
+    folder: Path
+    classifier: str | None = None
+    moved: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str | None:
+        """The import path of the user's own classifier, if it has one."""
+        return self.classifier
+
+    def load(self, device: torch.device) -> tuple[Benchmark, SmoothedClassifier]:
+        """The benchmark and the trained model of the run."""
+        return load_run(self.folder, device, classifier=self.classifier, moved=self.moved)[1:]
+
+    def check_fit(self, benchmark: Benchmark, model: SmoothedClassifier, device: torch.device) -> None:
+        """Nothing to check: it was trained on these images."""
+
+    def claim(self, folder: Path, model: SmoothedClassifier, benchmark: Benchmark, device: torch.device) -> None:
+        """Nothing to write: the folder belongs to the run."""
+
+
+def given_from_recipe(recipe: dict[str, Any]) -> Given:
+    """The imported model that a folder's recipe.yaml describes."""
+    data = tuple(f"--data.{key}={value}" for key, value in recipe["data"].items() if value is not None)
+    return Given(recipe["model"], data, recipe.get(GIVEN_SIGMA))
+
+
+def load_certified(folder: Path, recipe: dict[str, Any], device: torch.device) -> tuple[About, SmoothedClassifier]:
+    """The inputs and the model of a folder's records, as its recipe.yaml describes them; needs no data."""
+    given, about = given_from_recipe(recipe), read_about(folder)
+    model = given.model_on(device)
+    check_certified(folder, model)  # before the model runs, which may change it
+    check_fit(given.model, model, about, torch.full((1, *about.shape), 0.5, device=device))
+    return about, model
+
+
+def check_certified(folder: Path, model: SmoothedClassifier) -> None:
+    """Refuse a model with other weights or noise than those of the folder's records; it must not have run yet."""
+    certified = (read_manifest(path) for path in sorted((folder / CERTIFY).glob("*")) if path.is_dir())
+    digests = {manifest.model for manifest in certified if manifest is not None}
+    if digests and digest_model(model) not in digests:
+        raise RecipeError(
+            f"{folder} holds records of a model with other weights or noise; certify this one into another folder "
+            "first (ars certify --model ... --out RUN)"
+        )
+
+
+def _check_same(folder: Path, kept: object, wanted: dict[str, Any]) -> None:
+    """Refuse a folder of another model, benchmark or noise; whether --sigma gave the noise does not matter."""
+    have = {name: value for name, value in kept.items() if name != GIVEN_SIGMA} if isinstance(kept, dict) else {}
+    have, wanted = (_without_places(content) for content in (have, wanted))
+    if have == wanted:
+        return
+    if {**have, "sigma": wanted["sigma"]} == wanted:
+        raise RecipeError(
+            f"{folder} holds records of {wanted['model']} at sigma = {have.get('sigma')}, got "
+            f"{wanted['sigma']:g}; use the same noise, or choose another folder with --out"
+        )
+    for key, value in wanted["data"].items():
+        if {**have, "data": {**have.get("data", {}), key: value}} == wanted:
+            begun = have.get("data", {}).get(key)
+            raise RecipeError(
+                f"{folder} was started with data.{key} = {begun}, got {value}; use the same value, or choose another "
+                "folder with --out"
+            )
+    raise RecipeError(f"{folder} holds another model or benchmark; choose another folder with --out")
+
+
+def _without_places(content: dict[str, Any]) -> dict[str, Any]:
+    """A recipe without the data keys that change no image; records tell whether images at another place differ."""
+    data = content.get("data")
+    items = data.items() if isinstance(data, dict) else ()
+    return {**content, "data": {key: value for key, value in items if key not in (*PLACES, "workers")}}
+
+
+def _read(path: Path) -> object:
+    """The content of a recipe.yaml; None if it cannot be read, so that it belongs to something else."""
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError):
+        return None
+
+
+Source = Given | Around
+"""A model that cannot be loaded from a run folder alone."""
+
+
+def import_model(path: str, sigma: float | None = None) -> SmoothedClassifier:
+    """Import package:attribute from the current folder or the environment.
+
+    It is a SmoothedClassifier, or a classifier that is smoothed with this sigma as in Cohen et al., or a function
+    without arguments that returns either.
+    """
+    found = import_network(path, option="--model")
+    if isinstance(found, SmoothedClassifier):
+        if sigma is not None:
+            raise ValueError(f"{path} is already smoothed and has its own noise; leave --sigma out")
+        return found
+    if sigma is None:
+        raise ValueError(f"{path} is a classifier without noise; give the noise level with --sigma S")
+    return cohen(found, sigma=sigma)

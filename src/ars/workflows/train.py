@@ -1,0 +1,242 @@
+"""Training a recipe into a run folder, after its start if it has one."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from ars.atomic import write_whole
+from ars.data.benchmark import Benchmark, Moments, Opener, open_benchmark
+from ars.kernels.precision import choose_precision
+from ars.recipes.build import build_model, check_certifiable, check_subset
+from ars.recipes.recipe import Recipe
+from ars.recipes.starts import begun_as_start, start_folder, start_of, starts_of
+from ars.recipes.user_code import check_fit
+from ars.runs.lock import TakenError, locked
+from ars.runs.paths import CHECKPOINT, MODEL, RECIPE, START
+from ars.runs.run import train_seconds, write_train_seconds
+from ars.smoothing import SmoothedClassifier
+from ars.training.checkpoint import check_whole, save_tensors
+from ars.training.loop import Trainer, check_batch
+from ars.training.progress import Progress, Standing
+from ars.training.ranks import Ranks
+from ars.training.step import freeze_classifier
+from ars.workflows.load import check_data, check_folder, claim, describe
+from ars.workflows.watch import draw_epoch
+from ars.workflows.weights import load_classifier, load_start, pinned
+from ars.workflows.world import World
+
+
+@contextmanager
+def open_ranks(world: World, device: torch.device) -> Iterator[Ranks]:
+    """Yield this process's rank among those that torchrun started; a single process does not import Accelerate."""
+    if world.size == 1:
+        yield Ranks()
+        return
+    from ars.training.distributed import AcceleratedRanks
+
+    ranks = AcceleratedRanks(device)
+    try:
+        yield ranks
+    finally:
+        ranks.close()
+
+
+@dataclass(frozen=True)
+class _Session:
+    """What a run and its starts share: the device, the callbacks, the ranks and the data."""
+
+    device: torch.device
+    report_start: Callable[[Recipe, Progress], None]
+    watch: Callable[[Standing], None]
+    stop: Callable[[], bool]
+    starts: Path | None
+    ranks: Ranks
+    open_data: Opener
+
+    def folder_of(self, start: Recipe, folder: Path) -> Path:
+        """Where the start of the run in this folder is trained."""
+        return folder / START if self.starts is None else start_folder(self.starts, start)
+
+
+def train_run(
+    recipe: Recipe,
+    folder: Path,
+    *,
+    device: torch.device,
+    report: Callable[[Progress], None] = lambda progress: None,
+    report_start: Callable[[Recipe, Progress], None] = lambda start, progress: None,
+    watch: Callable[[Standing], None] = lambda standing: None,
+    stop: Callable[[], bool] = lambda: False,
+    starts: Path | None = None,
+    ranks: Ranks | None = None,
+    open_data: Opener = open_benchmark,
+) -> bool:
+    """Train the recipe into the folder, or resume there; False if it is already trained.
+
+    A recipe that cannot be trained is refused before anything is written. The start of a recipe is trained first, into
+    a run folder within this one, or within starts if several runs share it; report_start is called with its epochs.
+    Processes that train together share the folder, and only the first writes to it.
+    """
+    session = _Session(device, report_start, watch, stop, starts, ranks or Ranks(), open_data)
+    return _train(recipe, folder, report, session)
+
+
+def _train(recipe: Recipe, folder: Path, report: Callable[[Progress], None], session: _Session) -> bool:
+    device, ranks = session.device, session.ranks
+    ranks.check(recipe.train)
+    recipe = pinned(recipe)
+    if session.starts == folder.parent:
+        _take_over(recipe, folder)
+    if _is_trained(recipe, folder, ranks):
+        return False
+    benchmark = session.open_data(recipe.data, device)
+    model = _untrained(recipe, benchmark, device)
+    check_batch(benchmark, recipe.train)
+    check_data(folder, benchmark, _moments(recipe, benchmark))
+    if not (folder / CHECKPOINT).exists():
+        _check_starts(recipe, folder, session)
+    with _alone(folder, ranks):
+        check_folder(folder, recipe)  # again: another process may have changed it meanwhile
+        if (folder / MODEL).exists():
+            return False
+        _train_alone(model, benchmark, recipe, folder, report, session)
+    return True
+
+
+@contextmanager
+def _alone(folder: Path, ranks: Ranks) -> Iterator[None]:
+    """Lock the folder for these processes through the first one; all are refused while others train there."""
+    with ExitStack() as held:
+        taken: TakenError | None = None
+        try:
+            if ranks.first:
+                held.enter_context(locked(folder, "train"))
+        except TakenError as error:
+            taken = error
+        if any(refused for (refused,) in ranks.gather([taken is not None])):
+            raise taken or TakenError(f"{folder} is taken; see the message of the first process")
+        yield
+
+
+def _train_alone(
+    model: SmoothedClassifier,
+    benchmark: Benchmark,
+    recipe: Recipe,
+    folder: Path,
+    report: Callable[[Progress], None],
+    session: _Session,
+) -> None:
+    """Train a checked model in a locked folder, after its start."""
+    device, ranks = session.device, session.ranks
+    spent = _train_start(model, recipe, folder, session)
+    trainer = Trainer(
+        model,
+        benchmark,
+        recipe.train,
+        seed=recipe.seed,
+        precision=choose_precision(recipe.train.precision, device),
+        folder=folder,
+        identity=recipe.identity,
+        norm=recipe.certify.norm,
+        ranks=ranks,
+        spent=spent,
+    )
+    if ranks.first:
+        claim(folder, recipe)
+        describe(folder, benchmark, device, _moments(recipe, benchmark))
+
+    def after_epoch(progress: Progress) -> None:
+        report(progress)
+        if recipe.train.pictures_every and progress.epoch % recipe.train.pictures_every == 0:
+            _draw(folder, trainer.evaluated, benchmark, progress)
+
+    trainer.run(report=after_epoch, watch=session.watch, stop=session.stop)
+    if ranks.first:
+        write_train_seconds(folder, trainer.seconds)
+        _keep_model(model, recipe, folder)
+    ranks.wait()
+
+
+def _take_over(recipe: Recipe, folder: Path) -> None:
+    """Use the folder in which this cell was begun as the start of others."""
+    begun = begun_as_start(recipe, folder)
+    if begun is not None:
+        with locked(begun, "train"):
+            begun.rename(folder)  # atomic
+        write_whole(folder / RECIPE, recipe.to_yaml())
+
+
+def _is_trained(recipe: Recipe, folder: Path, ranks: Ranks) -> bool:
+    """Whether the folder holds the trained model; refuses a folder of another recipe."""
+    check_folder(folder, recipe)
+    trained = (folder / MODEL).exists()
+    if trained:
+        check_whole(folder / MODEL)
+    ranks.wait()  # no process writes before all have checked
+    return trained
+
+
+def _untrained(recipe: Recipe, benchmark: Benchmark, device: torch.device) -> SmoothedClassifier:
+    """The initial model, with the classifier that the recipe names; a model that cannot be trained is refused."""
+    model = build_model(recipe, benchmark, device)
+    load_classifier(model, recipe)
+    if recipe.classifier.freeze:
+        freeze_classifier(model)
+    _check_model(recipe, model, benchmark, device)
+    check_certifiable(model, recipe.certify, benchmark.shape)
+    if not recipe.at_most:
+        check_subset(benchmark, recipe.certify)
+    return model
+
+
+def _train_start(model: SmoothedClassifier, recipe: Recipe, folder: Path, session: _Session) -> float:
+    """Train the start, if there is one, and load its weights into the model; returns the seconds it took."""
+    start = start_of(recipe)
+    if start is None or (folder / CHECKPOINT).exists():  # a checkpoint already includes the start's weights
+        return 0.0
+    if session.ranks.first:
+        claim(folder, recipe)
+    begun = session.folder_of(start, folder)
+    _train(start, begun, partial(session.report_start, start), session)
+    load_start(model, begun / MODEL)
+    return train_seconds(begun) or 0.0
+
+
+def _check_starts(recipe: Recipe, folder: Path, session: _Session) -> None:
+    """Check the starts that are not trained yet: their data is available, and their models take the images."""
+    for start in starts_of(recipe):
+        folder = session.folder_of(start, folder)
+        if (folder / MODEL).exists():
+            return
+        images = session.open_data(start.data, session.device)
+        _check_model(start, build_model(start, images, session.device), images, session.device)
+
+
+def _check_model(recipe: Recipe, model: SmoothedClassifier, benchmark: Benchmark, device: torch.device) -> None:
+    name = recipe.classifier.factory or f"the model ({recipe.method})"
+    check_fit(name, model, benchmark, benchmark.examples("validation", [0])[0].to(device), trains=True)
+
+
+def _moments(recipe: Recipe, benchmark: Benchmark) -> Moments | None:
+    """The moments of the training inputs, if the network's normalisation has computed them already."""
+    return benchmark.moments() if recipe.classifier.factory is None else None
+
+
+def _draw(folder: Path, model: SmoothedClassifier, benchmark: Benchmark, at: Progress) -> None:
+    """Draw a picture of the masks after an epoch."""
+    about = (
+        f"{folder.name}, epoch {at.epoch} of {at.epochs}: validation accuracy {at.validation_accuracy:.1%}, "
+        f"mean squared mask {at.mean_square_mask:.2f}"
+    )
+    draw_epoch(folder, model, benchmark, epoch=at.epoch, heading=about)
+
+
+def _keep_model(model: SmoothedClassifier, recipe: Recipe, folder: Path) -> None:
+    """Write the trained model, and remove the checkpoint and the start's model."""
+    save_tensors(folder / MODEL, model.state_dict(), {"identity": recipe.identity})
+    (folder / CHECKPOINT).unlink(missing_ok=True)
+    (folder / START / MODEL).unlink(missing_ok=True)
