@@ -5,7 +5,10 @@ import torch
 from hypothesis import settings
 from torch import nn
 
+from ars.certification.votes import VoteCounter
 from ars.smoothing import Gaussian, MaskedGaussian, SmoothedClassifier, compose, last, minimum_variance
+
+from .user_parts import Calls
 
 # a slow machine is no failure
 settings.register_profile("ars", deadline=None)
@@ -13,12 +16,12 @@ settings.load_profile("ars")
 
 
 class Threshold(nn.Module):
-    """Class 1 where the mean of the image is above a threshold; counts how often and on what it was called."""
+    """Class 1 where the mean of the image is above a threshold; notes how many images each call had."""
 
     def __init__(self, threshold: float = 0.5, classes: int = 2) -> None:
         super().__init__()
         self.threshold, self.classes = threshold, classes
-        self.calls: list[int] = []
+        self.calls = Calls()
 
     def forward(self, image: torch.Tensor) -> torch.Tensor:
         self.calls.append(len(image))
@@ -67,4 +70,22 @@ def network():
     classifier = nn.Sequential(
         nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 36, 4)
     )
-    return SmoothedClassifier(compose(Gaussian(0.7), MaskedGaussian(0.7, mask)), minimum_variance, classifier)
+    return SmoothedClassifier(compose(Gaussian(0.7), MaskedGaussian(0.7, mask)), minimum_variance, classifier).eval()
+
+
+@pytest.fixture
+def images():
+    return torch.rand(3, 3, 6, 6, generator=torch.Generator().manual_seed(1))
+
+
+@pytest.fixture
+def count():
+    """The votes of a model that is used as it is, without any check."""
+
+    def votes(model, images, indices=None, *, n=550, stage="estimate", seed=3, precision="float32", **options):
+        names = list(range(len(images))) if indices is None else list(indices)
+        batch_size, mechanisms = options.pop("batch_size", None), [model.mechanism] * len(images)
+        counter = VoteCounter(model, precision, batch_size=batch_size)
+        return counter(mechanisms, images, names, n=n, stage=stage, seed=seed, **options)
+
+    return votes

@@ -29,13 +29,13 @@ def test_an_abstention_is_a_certificate_with_radius_zero():
     [(None, 0.1), (None, -0.1), (None, math.nan), (1, 0.0), (1, -0.1), (1, math.nan), (1, math.inf)],
 )
 def test_label_and_radius_never_contradict_each_other(label, radius):
-    with pytest.raises(ValueError, match="an abstention has radius 0 and a label a positive one"):
+    with pytest.raises(ValueError, match="abstention"):
         certificate(label=label, radius=radius)
 
 
 @pytest.mark.parametrize("changes", [{"label": 0}, {"candidate": 0, "label": None, "radius": 0.0}, {"candidate": 0}])
 def test_the_label_is_the_candidate_and_the_candidate_that_of_the_selection(changes):
-    with pytest.raises(ValueError, match=r"selection gave \(0, 10\), which is not candidate"):
+    with pytest.raises(ValueError, match="candidate"):
         certificate(**changes)
 
 
@@ -52,10 +52,10 @@ def test_votes_that_decided_when_to_stop_are_never_bounded_again():
     for ended, planned in (("given up", 1000), ("certified", 1000), ("planned", 100)):
         decided = {"schedule": CURVE, "planned": planned, "ended": ended}
         assert certificate(**decided, radii={"cohen": 0.1}).stopped_by_data
-        with pytest.raises(ValueError, match="never bounded again"):
+        with pytest.raises(ValueError, match="bounded again"):
             certificate(**decided)
     given_up = {"schedule": Schedule("radius", 1000, tolerance=0.01), "planned": 500, "ended": "given up"}
-    with pytest.raises(ValueError, match="never bounded again"):
+    with pytest.raises(ValueError, match="bounded again"):
         certificate(**given_up)
     answer = certificate(**given_up, label=None, radius=0.0, radii={"cohen": 0.0, "classes": 0.0})
     assert answer.stopped_by_data
@@ -65,7 +65,7 @@ def test_votes_that_decided_when_to_stop_are_never_bounded_again():
 def test_a_grid_may_certify_a_label_at_radius_zero():
     answer = certificate(schedule=CURVE, planned=1000, ended="given up", label=1, radius=0.0, radii={"cohen": 0.0})
     assert (answer.label, answer.radius) == (1, 0.0)
-    with pytest.raises(ValueError, match="a label a positive one"):
+    with pytest.raises(ValueError, match="abstention"):
         certificate(
             schedule=Schedule("curve", 1000, (0.1,)), planned=1000, ended="given up", label=1, radius=0.0,
             radii={"cohen": 0.0},
@@ -82,5 +82,5 @@ def test_a_grid_may_certify_a_label_at_radius_zero():
     ],
 )
 def test_the_number_of_votes_and_the_plan_never_contradict_each_other(changes):
-    with pytest.raises(ValueError, match="draws cannot have ended as 'planned'"):
+    with pytest.raises(ValueError, match="planned"):
         certificate(**changes)

@@ -4,7 +4,7 @@ import os
 import signal
 from pathlib import Path
 
-from ars.cli import main
+from ars.cli.main import main
 
 
 def sweep_and_die(deaths, names, after, arguments):

@@ -1,12 +1,13 @@
 """ars demo: every method with the noise, the seed and the device that were asked for."""
 
-from typing import get_args
+from types import SimpleNamespace
 
 import pytest
 
-from ars.cli import main
 from ars.cli.demo import METHODS, STAGES, STATIC_MASK_LR
-from ars.experiments.recipe import Method, Recipe
+from ars.cli.main import main
+from ars.methods.registry import methods as registered
+from ars.recipes.recipe import Recipe
 
 
 @pytest.fixture
@@ -16,8 +17,9 @@ def made(monkeypatch):
     for name in ("train", "certify"):
         call = f"ars.cli.demo.{name}_with_progress"
         monkeypatch.setattr(call, lambda *it, to=calls[name], **how: to.append((it, how)))
-    monkeypatch.setattr("ars.report.write_report", lambda *it: calls["report"].append(it))
-    monkeypatch.setattr("ars.cli.report.print_table", lambda folders, **how: calls["table"].append(folders))
+    made = SimpleNamespace(table="the table")
+    monkeypatch.setattr("ars.report.write_report", lambda *it: calls["report"].append(it) or made)
+    monkeypatch.setattr("ars.cli.report.print_table", calls["table"].append)
     return calls
 
 
@@ -35,11 +37,11 @@ def test_all_methods_have_the_noise_the_seed_and_the_device_that_were_asked_for(
     lrs = [trained[0].train.mask.lr for trained, _ in made["train"]]
     assert lrs == [STATIC_MASK_LR, Recipe().train.mask.lr]
     assert made["report"] == [(folders, tmp_path / "report")]
-    assert made["table"] == [folders]
+    assert made["table"] == ["the table"]
     assert capsys.readouterr().out == f"open {tmp_path / 'report' / 'index.html'}\n"
 
 
-@pytest.mark.parametrize(("options", "methods"), [([], METHODS), (["--methods", "all"], get_args(Method))])
+@pytest.mark.parametrize(("options", "methods"), [([], METHODS), (["--methods", "all"], tuple(registered()))])
 def test_some_methods_are_usual_and_all_are_all(made, options, methods):
     assert main(["demo", *options]) == 0
     assert tuple(trained[0].method for trained, _ in made["train"]) == methods

@@ -4,8 +4,10 @@ import errno
 import json
 import os
 import shutil
+import sys
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,166 +15,108 @@ import torch
 import yaml
 from PIL import Image
 
-from ars.certification.certificate import Certificate
+import ars
+from ars.certification.certifier import Certifier
 from ars.certification.schedule import Schedule
-from ars.cli import main
+from ars.cli.main import main
 from ars.cli.predict import mask_paths
 from ars.data.crops import read_fitted
 from ars.data.folder import folder as folder_of
-from ars.experiments.run import load_run
-from ars.experiments.stages import average_masks
+from ars.data.image_files import read_image
+from ars.workflows.load import load_run
 
-FEW = ["--n-select=20", "--n-estimate=40", "--precision=float32", "--device=cpu"]
-CERTIFICATE = Certificate(
-    label=1, radius=0.01999, norm="linf", dim=1728, candidate=1, p_lower=0.6, p_upper=0.4, bound="cohen",
-    radii={"cohen": 0.01999}, counts=(10, 30, *8 * [0]), select_counts=(0, 1, *8 * [0]), alpha=0.05, sigmas=(0.5,),
-    seed=0, index=0, precision="float32", schedule=Schedule("fixed", 40), planned=40, ended="planned",
+from ..conftest import CPU, contents
+from ..runs.conftest import build_record
+from .conftest import QUICK, fill, picture
+
+CERTIFICATE = replace(
+    build_record(0, 1, 1, 0.01999).certificate, counts=(10, 30, *8 * [0]), select_counts=(0, 1, *8 * [0]),
+    schedule=Schedule("fixed", 40), planned=40,
 )  # fmt: skip
+ABSTENTION = {"label": None, "radius": 0.0, "radii": {"cohen": 0.0}}
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("predict")
-    tiny = ["--data.passes=1", "--classifier.width=4", "--mask.width=2", "--train.batch_size=256", "--train.epochs=1",
-            "--train.precision=float32", "--device=cpu"]  # fmt: skip
-    for method in ("adaptive", "cohen"):
-        assert main(["train", "--out", str(folder / method), "--method", method, *tiny]) == 0
-    return folder
+@pytest.fixture
+def predict(cohen, capsys):
+    """Predict with the run without a mask, or another; the answers."""
+
+    def call(*options, run=cohen):
+        capsys.readouterr()
+        assert main(["predict", str(run), *map(str, options), *QUICK, "--json"]) == 0
+        return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+    return call
 
 
-def picture(path, width=24, height=24, seed=0):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pixels = np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
-    Image.fromarray(pixels).save(path)
-    return path
+@pytest.fixture
+def refused(cohen, sentence):
+    """Predict in vain; what is said."""
+
+    def call(*options, run=cohen):
+        assert main(["predict", str(run), *map(str, options), *QUICK]) == 2
+        return sentence()
+
+    return call
 
 
-def test_masks_are_saved_beside_the_answer_and_inputs_stay_as_they_are(trained, tmp_path, capsys):
-    images = [picture(tmp_path / "a" / "x.png"), picture(tmp_path / "b" / "x.png", seed=1)]
-    before = [image.read_bytes() for image in images]
-    masks = tmp_path / "a"
-    command = ["predict", str(trained / "adaptive"), *map(str, images), "--masks", str(masks), "--json", *FEW]
-    assert main(command) == 0
-    answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [answer["masks"] for answer in answers] == [[str(masks / "x-mask.png")], [str(masks / "x-2-mask.png")]]
-    assert [image.read_bytes() for image in images] == before
-    for answer in answers:
-        assert Fraction(answer["radius_255"]) <= 255 * Fraction(answer["radius"])
-        assert answer["radius_255"] == pytest.approx(255 * answer["radius"])
-        assert sum(answer["votes"].values()) == 40
-    # against the model itself: the mean of the mask over single draws
-    _, _, model = load_run(trained / "adaptive", torch.device("cpu"))
-    image = torch.from_numpy(np.array(Image.open(images[0]))).permute(2, 0, 1)[None].float() / 255
-    draws = [model.stages(image, torch.Generator().manual_seed(seed))[0][1].weight for seed in range(100)]
-    saved = np.asarray(Image.open(masks / "x-mask.png")).astype(float)
-    assert saved.shape == (24, 24)
-    assert np.allclose(saved / 255, torch.cat(draws).mean(dim=(0, 1)).numpy(), atol=0.02)
+@pytest.fixture
+def told(cohen, capsys, monkeypatch):
+    """What is said and written of a certificate."""
+
+    def call(image, *options, **changes):
+        monkeypatch.setattr(Certifier, "__call__", lambda *_: [replace(CERTIFICATE, **changes)])
+        line = ["predict", str(cohen), str(image), *options, "--seed=0", *QUICK]
+        assert main(line) == main([*line, "--json"]) == 0
+        said, written = capsys.readouterr().out.splitlines()
+        return said.removeprefix(f"{image}: "), json.loads(written)
+
+    return call
 
 
-def test_masks_have_noise_of_the_calls_seed(trained, tmp_path):
-    image, made = picture(tmp_path / "x.png"), []
-    for seed in (3, 3, 4):
-        command = ["predict", str(trained / "adaptive"), str(image), "--masks", str(tmp_path), f"--seed={seed}"]
-        assert main([*command, *FEW]) == 0
-        made.append(np.asarray(Image.open(tmp_path / "x-mask.png")).tolist())
-    assert made[0] == made[1] != made[2]
-
-
-def test_a_full_disk_leaves_the_old_mask(trained, tmp_path, capsys, monkeypatch):
-    image, old = picture(tmp_path / "x.png"), picture(tmp_path / "m" / "x-mask.png")
-    before = old.read_bytes()
-
-    def full(picture, file, **options):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(Image.Image, "save", full)
-    assert main(["predict", str(trained / "adaptive"), str(image), "--masks", str(tmp_path / "m"), *FEW]) == 2
-    assert f"cannot write {old}: No space left on device" in capsys.readouterr().err
-    assert old.read_bytes() == before
-
-
-def test_a_mask_never_overwrites_an_input(trained, tmp_path, capsys):
-    image, other = picture(tmp_path / "x.png"), picture(tmp_path / "x-mask.png")
-    before = other.read_bytes()
-    command = ["predict", str(trained / "adaptive"), str(image), str(other), "--masks", str(tmp_path), *FEW]
-    assert main(command) == 2
-    assert "would overwrite the image" in capsys.readouterr().err
-    assert other.read_bytes() == before
-    assert not (tmp_path / "x-mask-mask.png").exists()
-
-
-def test_several_masked_steps_get_a_file_each(tmp_path):
-    (paths,) = mask_paths([tmp_path / "x.png"], tmp_path / "m", 2)
-    assert [path.name for path in paths] == ["x-mask-1.png", "x-mask-2.png"]
-
-
-def test_names_that_would_meet_are_kept_apart(tmp_path):
-    images = [tmp_path / "a" / "x.png", tmp_path / "b" / "x.png", tmp_path / "x-2.png", tmp_path / "c" / "x.jpg"]
-    names = [path.name for (path,) in mask_paths(images, tmp_path / "m", 1)]
-    assert len(set(names)) == 4
-
-
-def test_a_model_without_a_mask_says_so(trained, tmp_path, capsys):
-    image = picture(tmp_path / "x.png")
-    masks = ["--masks", str(tmp_path / "m")]
-    assert main(["predict", str(trained / "cohen"), str(image), *masks, *FEW]) == 2
-    assert "has no mask to save; leave --masks out" in capsys.readouterr().err
-    assert not (tmp_path / "m").exists()
-    _, _, model = load_run(trained / "cohen", torch.device("cpu"))
-    assert average_masks(model, torch.rand(3, 24, 24), seed=0) == []
-
-
-def test_an_image_is_resized_only_if_asked(trained, tmp_path, capsys):
-    image = picture(tmp_path / "x.png", width=50, height=31)
-    command = ["predict", str(trained / "cohen"), str(image), *FEW]
-    assert main(command) == 2
-    assert "is 50x31, the model takes 24x24; resize it first, or with --resize" in capsys.readouterr().err
-    assert main([*command, "--resize"]) == 0
-    assert capsys.readouterr().out.startswith(f"{image}: ")
+def test_an_answer_has_the_label_the_radius_and_the_votes(predict, tmp_path):
+    [answer] = predict(picture(tmp_path / "a.png"))
+    assert answer["file"] == str(tmp_path / "a.png")
+    assert sum(answer["votes"].values()) == answer["draws"] == 60
+    assert (answer["label"] is None) == (answer["radius"] == 0)
+    assert (answer["seen"], answer["resized"], answer["converted"]) == ([24, 24], False, "")
+    assert Fraction(answer["radius_255"]) <= 255 * Fraction(answer["radius"])
+    assert answer["radius_255"] == pytest.approx(255 * answer["radius"])
 
 
 @pytest.mark.parametrize(
-    ("width", "height", "told"),
+    ("width", "height", "fitted"),
     [(24, 24, ""), (50, 50, ", as resized to 24x24"), (50, 31, ", as resized and cropped to 24x24")],
 )
-def test_an_answer_says_that_it_is_for_a_resized_image(trained, tmp_path, capsys, monkeypatch, width, height, told):
-    image = picture(tmp_path / "x.png", width, height)
-    command = ["predict", str(trained / "cohen"), str(image), "--resize", "--seed=0", *FEW]
-    votes = "(30 votes for 1, 10 votes for 0)"
-    for certificate, words in (
-        (CERTIFICATE, f"1, certified within 5.097/255 in linf{told} {votes}"),
-        (replace(CERTIFICATE, label=None, radius=0.0, radii={"cohen": 0.0}), f"abstains{told} {votes}"),
-    ):
-        monkeypatch.setattr("ars.experiments.certifying.job.certify_images", lambda *_, it=certificate: [it])
-        assert main(command) == 0
-        assert capsys.readouterr().out == f"{image}: {words}\n"
-    assert main([*command, "--json"]) == 0
-    answer = json.loads(capsys.readouterr().out)
-    assert (answer["seen"], answer["resized"]) == ([24, 24], told != "")
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, "1, certified within 5.097/255 in linf"),
+        ({"norm": "l2"}, "1, certified within 0.019 in l2"),
+        ({"schedule": Schedule("curve", 40, radii=(1 / 255, 2 / 255)), "ended": "certified", "radius": 2 / 255,
+          "radii": {"cohen": 2 / 255}}, "1, certified within 2.000/255 in linf"),
+        (ABSTENTION, "abstains"),
+    ],
+)  # fmt: skip
+def test_a_radius_is_in_the_units_of_its_norm_and_for_the_image_as_resized(
+    told, tmp_path, width, height, fitted, changes, words
+):
+    said, written = told(picture(tmp_path / "x.png", width, height), "--resize", **changes)
+    assert said == f"{words}{fitted} (30 votes for 1, 10 votes for 0)"
+    assert (written["seen"], written["resized"]) == ([24, 24], fitted != "")
+    assert written["radius"] == changes.get("radius", 0.01999)
+    assert ("radius_255" in written) == (changes.get("norm") != "l2")
 
 
-def test_an_image_that_was_taken_as_it_is_says_so(trained, tmp_path, capsys):
-    assert main(["predict", str(trained / "cohen"), str(picture(tmp_path / "x.png")), *FEW, "--json"]) == 0
-    answer = json.loads(capsys.readouterr().out)
-    assert (answer["seen"], answer["resized"], answer["converted"]) == ([24, 24], False, "")
+@pytest.mark.parametrize(("side", "words"), [(24, ""), (50, " and resized to 24x24")])
+def test_an_answer_says_that_the_values_of_the_file_were_converted(told, tmp_path, side, words):
+    said, written = told(picture(tmp_path / "x.png", side, side, channels=4), "--resize")
+    assert f", as put on white{words} (" in said
+    assert (written["converted"], written["resized"]) == ("put on white", words != "")
 
 
-@pytest.mark.parametrize(("side", "told"), [(24, ""), (50, " and resized to 24x24")])
-def test_an_answer_says_that_the_values_of_the_file_were_converted(trained, tmp_path, capsys, side, told):
-    pixels = np.random.default_rng(0).integers(0, 256, (side, side, 4), dtype=np.uint8)
-    Image.fromarray(pixels).save(tmp_path / "x.png")
-    command = ["predict", str(trained / "cohen"), str(tmp_path / "x.png"), "--resize", *FEW]
-    assert main(command) == 0
-    assert f", as laid on white{told} (" in capsys.readouterr().out
-    assert main([*command, "--json"]) == 0
-    answer = json.loads(capsys.readouterr().out)
-    assert (answer["converted"], answer["resized"]) == ("laid on white", told != "")
-
-
-def test_a_resized_image_is_what_a_folder_shows(tmp_path):
-    """A certificate of ars predict --resize is one for the input that ars certify has of the same file."""
-    for number in range(30):
-        for name, width in (("a", 24), ("b", 50)):
+def test_a_resized_image_is_what_ars_certify_sees_of_the_file(tmp_path):
+    for name, width in (("a", 24), ("b", 50)):
+        for number in range(30):
             picture(tmp_path / "photos" / name / f"{number}.png", width, 31, seed=number)
     benchmark = folder_of(root=str(tmp_path / "photos"), size=24, workers=0)
     images, _ = benchmark.examples("test", range(benchmark.size("test")))
@@ -180,112 +124,162 @@ def test_a_resized_image_is_what_a_folder_shows(tmp_path):
     assert torch.equal(images, torch.stack([read_fitted(file, 24)[0] for file in files]))
 
 
-@pytest.mark.parametrize(("norm", "told"), [("linf", "5.097/255 in linf"), ("l2", "0.019 in l2")])
-def test_a_radius_is_told_in_the_units_of_its_norm(trained, tmp_path, capsys, monkeypatch, norm, told):
-    certificate = replace(CERTIFICATE, norm=norm)
-    monkeypatch.setattr("ars.experiments.certifying.job.certify_images", lambda *arguments: [certificate])
-    image = picture(tmp_path / "x.png")
-    command = ["predict", str(trained / "cohen"), str(image), *FEW]
-    assert main(command) == 0
-    assert capsys.readouterr().out == f"{image}: 1, certified within {told} (30 votes for 1, 10 votes for 0)\n"
-    assert main([*command, "--json"]) == 0
-    answer = json.loads(capsys.readouterr().out)
-    assert answer["radius"] == 0.01999
-    assert ("radius_255" in answer) == (norm == "linf")
+def test_an_image_of_another_size_or_no_image_is_refused(refused, tmp_path):
+    assert "is 50x31, but the model takes 24x24" in refused(picture(tmp_path / "a.png", 50, 31))
+    assert "none.png" in refused(tmp_path / "none.png")
+    assert f"{tmp_path} is a folder" in refused(tmp_path)
+    assert "--radii" in refused(picture(tmp_path / "b.png"), "--radii", "1/255")
 
 
-def test_a_radius_of_a_grid_is_told_as_it_was_asked_for(trained, tmp_path, capsys, monkeypatch):
-    grid = Schedule("curve", 40, radii=(1 / 255, 2 / 255))
-    certificate = replace(CERTIFICATE, schedule=grid, radius=2 / 255, radii={"cohen": 2 / 255}, ended="certified")
-    monkeypatch.setattr("ars.experiments.certifying.job.certify_images", lambda *arguments: [certificate])
-    image = picture(tmp_path / "x.png")
-    assert main(["predict", str(trained / "cohen"), str(image), *FEW]) == 0
-    assert f"{image}: 1, certified within 2.000/255 in linf (" in capsys.readouterr().out
+def test_masks_are_saved_beside_the_answer_and_inputs_stay_as_they_are(trained, tmp_path, predict):
+    images = [picture(tmp_path / "a" / "x.png"), picture(tmp_path / "b" / "x.png", seed=1)]
+    before, masks = [image.read_bytes() for image in images], tmp_path / "a"
+    answers = predict(*images, "--masks", masks, run=trained)
+    assert [answer["masks"] for answer in answers] == [[str(masks / "x-mask.png")], [str(masks / "x-2-mask.png")]]
+    assert [image.read_bytes() for image in images] == before
+    # against the model itself: the mean of the mask over single draws
+    _, _, model = load_run(trained, CPU)
+    image = torch.from_numpy(np.array(Image.open(images[0]))).permute(2, 0, 1)[None].float() / 255
+    draws = [model.stages(image, torch.Generator().manual_seed(seed))[0][1].weight for seed in range(100)]
+    saved = np.asarray(Image.open(masks / "x-mask.png")).astype(float)
+    assert saved.shape == (24, 24)
+    assert np.allclose(saved / 255, torch.cat(draws).mean(dim=(0, 1)).numpy(), atol=0.02)
 
 
-def test_an_abstention_has_no_radius(trained, tmp_path, capsys, monkeypatch):
-    certificate = replace(CERTIFICATE, label=None, radius=0.0, radii={"cohen": 0.0})
-    monkeypatch.setattr("ars.experiments.certifying.job.certify_images", lambda *arguments: [certificate])
-    image = picture(tmp_path / "x.png")
-    assert main(["predict", str(trained / "cohen"), str(image), *FEW]) == 0
-    assert capsys.readouterr().out == f"{image}: abstains (30 votes for 1, 10 votes for 0)\n"
+def test_masks_have_noise_of_the_calls_seed(trained, tmp_path, predict):
+    image, made = picture(tmp_path / "x.png"), []
+    for seed in (3, 3, 4):
+        predict(image, "--masks", tmp_path, f"--seed={seed}", run=trained)
+        made.append(np.asarray(Image.open(tmp_path / "x-mask.png")).tolist())
+    assert made[0] == made[1] != made[2]
 
 
-def test_the_stopping_modes_hold_for_predictions_too(trained, tmp_path, capsys):
-    image = picture(tmp_path / "a.png")
-    few = ["--n-select=20", "--n-estimate=300", "--precision=float32", "--device=cpu", "--json"]
-    assert main(["predict", str(trained / "cohen"), str(image), *few, "--mode", "curve", "--radii", "0", "1/255"]) == 0
-    answer = json.loads(capsys.readouterr().out)
+def test_a_full_disk_leaves_the_old_mask(trained, tmp_path, refused, monkeypatch):
+    image, old = picture(tmp_path / "x.png"), picture(tmp_path / "m" / "x-mask.png")
+    before = old.read_bytes()
+
+    def full(picture, file, **options):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Image.Image, "save", full)
+    assert f"{old}: No space left on device" in refused(image, "--masks", tmp_path / "m", run=trained)
+    assert old.read_bytes() == before
+
+
+def test_a_mask_never_overwrites_an_input_or_another_mask(trained, tmp_path, refused):
+    images = [picture(tmp_path / "x.png"), picture(tmp_path / "x-mask.png")]
+    before = contents(tmp_path)
+    assert "overwrite" in refused(*images, "--masks", tmp_path, run=trained)
+    assert contents(tmp_path) == before
+    (paths,) = mask_paths([tmp_path / "x.png"], tmp_path / "m", 2)
+    assert [path.name for path in paths] == ["x-mask-1.png", "x-mask-2.png"]
+    images = [tmp_path / "a" / "x.png", tmp_path / "b" / "x.png", tmp_path / "x-2.png", tmp_path / "c" / "x.jpg"]
+    assert len({path.name for (path,) in mask_paths(images, tmp_path / "m", 1)}) == 4
+
+
+def test_a_model_without_a_mask_says_so(tmp_path, refused):
+    assert "no mask" in refused(picture(tmp_path / "x.png"), "--masks", tmp_path / "m")
+    assert not (tmp_path / "m").exists()
+
+
+def test_the_stopping_modes_hold_for_predictions_too(predict, tmp_path):
+    [answer] = predict(picture(tmp_path / "a.png"), "--n-estimate=300", "--mode", "curve", "--radii", "0", "1/255")
     assert answer["radius"] in (0, 1 / 255)  # only what was asked for can be certified
-    assert main(["predict", str(trained / "cohen"), str(image), *few, "--radii", "1/255"]) == 2
-    assert "--radii are for --mode curve; give both" in capsys.readouterr().err
 
 
-def test_every_call_draws_noise_that_nobody_knew_and_a_seed_repeats_it(trained, tmp_path, capsys):
+def test_every_call_draws_noise_that_nobody_knew_and_a_seed_repeats_it(predict, tmp_path):
     """An image that was optimised for known noise may get a false certificate."""
-    images = [str(picture(tmp_path / name, seed=number)) for number, name in enumerate(("a.png", "b.png"))]
-    command = ["predict", str(trained / "cohen"), *images, *FEW]
-
-    def answers(*options):
-        assert main([*command, "--json", *options]) == 0
-        output = capsys.readouterr()
-        assert output.err == ""
-        return [json.loads(line) for line in output.out.splitlines()]
-
-    calls = [answers() for _ in range(3)]
+    images = [picture(tmp_path / name, seed=number) for number, name in enumerate(("a.png", "b.png"))]
+    calls = [predict(*images) for _ in range(3)]
     assert len({call[0]["seed"] for call in calls}) == 3
     for call in calls:
         assert [answer["seed"] for answer in call] == [call[0]["seed"]] * 2
-        assert [answer["index"] for answer in call] == [0, 1]  # each image has its own
+        assert [answer["index"] for answer in call] == [0, 1]  # each image has its own noise
         assert 0 <= call[0]["seed"] < 2**32
-        assert answers(f"--seed={call[0]['seed']}") == call
+        assert predict(*images, f"--seed={call[0]['seed']}") == call
 
 
-def test_a_fresh_seed_is_told_once(trained, tmp_path, capsys, monkeypatch):
+def test_a_fresh_seed_is_told_once(cohen, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("secrets.randbits", lambda bits: 2**bits - 1)  # the largest is one that can be drawn with
-    images = [str(picture(tmp_path / name)) for name in ("a.png", "b.png")]
-    command = ["predict", str(trained / "cohen"), *images, *FEW]
-    assert main(command) == 0
+    line = ["predict", str(cohen), *(str(picture(tmp_path / name)) for name in ("a.png", "b.png")), *QUICK]
+    assert main(line) == 0
     fresh = capsys.readouterr()
-    assert fresh.err == "fresh noise: --seed 4294967295 repeats it\n"
-    assert main([*command, "--seed=4294967295"]) == 0
+    [told] = fresh.err.splitlines()
+    assert "--seed 4294967295" in told
+    assert main([*line, "--seed=4294967295"]) == 0
     again = capsys.readouterr()
     assert (again.out, again.err) == (fresh.out, "")
 
 
-def test_the_seed_of_a_recipe_is_not_that_of_predictions(trained, tmp_path, capsys):
+def test_the_seed_of_a_recipe_is_not_that_of_predictions(cohen, tmp_path, predict):
     """It stands in the run folder for everybody to read."""
-    run = tmp_path / "run"
-    shutil.copytree(trained / "cohen", run)
+    run = shutil.copytree(cohen, tmp_path / "run")
     recipe = yaml.safe_load((run / "recipe.yaml").read_text())
-    recipe["certify"] = {**recipe.get("certify", {}), "seed": 5}
+    recipe["certify"]["seed"] = 5
     (run / "recipe.yaml").write_text(yaml.safe_dump(recipe))
-    assert main(["predict", str(run), str(picture(tmp_path / "a.png")), *FEW, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["seed"] != 5
+    [answer] = predict(picture(tmp_path / "a.png"), run=run)
+    assert answer["seed"] != 5
 
 
-def test_a_run_predicts_without_the_data_it_was_trained_on(tmp_path, monkeypatch, capsys):
-    """sukenik alone goes on needing it, and says why."""
-    monkeypatch.delenv("ARS_DATA", raising=False)
-    for number in range(40):
-        for name in ("cat", "dog"):
-            image = picture(tmp_path / "photos" / name / f"{number}.png", 16, 16, seed=number)
-    small = ["--data.kind=folder", f"--data.root={tmp_path / 'photos'}", "--data.size=16", "--data.workers=0",
-             "--classifier.width=4", "--mask.width=2", "--train.batch_size=8", "--train.max_steps=1",
-             "--train.precision=float32", "--device=cpu"]  # fmt: skip
+def test_a_run_predicts_without_the_data_it_was_trained_on(desk, predict, refused):
+    """Only sukenik still needs it, and says why."""
+    fill(desk / "photos")
+    small = ["--data.kind=folder", "--data.root=photos", "--data.size=16", "--data.workers=0", "--train.batch_size=8",
+             "--classifier.width=4", "--mask.width=2", "--train.max_steps=1", "--train.precision=float32",
+             "--device=cpu"]  # fmt: skip
     for method in ("adaptive", "sukenik"):
-        assert main(["train", "--out", str(tmp_path / method), "--method", method, *small]) == 0
-    command = ["predict", str(tmp_path / "adaptive"), str(image), "--json", "--seed=0", *FEW]
-    capsys.readouterr()
-    assert main(command) == 0
-    before = capsys.readouterr().out
-    (tmp_path / "photos").rename(tmp_path / "moved")
-    command[2] = str(tmp_path / "moved" / "dog" / image.name)
-    assert main([*command, "--masks", str(tmp_path / "masks")]) == 0
-    answers = [json.loads(text) for text in (before, capsys.readouterr().out)]
-    assert answers[0]["votes"] == answers[1]["votes"]
-    assert set(answers[1]["votes"]) <= {"cat", "dog"}
-    assert (tmp_path / "masks" / f"{image.stem}-mask.png").is_file()
-    assert main(["predict", str(tmp_path / "sukenik"), command[2], *FEW]) == 2
-    said = capsys.readouterr().err
-    assert "needs its training images, which the noise of sukenik is measured from: data.root names" in said
+        assert main(["train", "--out", method, "--method", method, *small]) == 0
+    [before] = predict(desk / "photos" / "dog" / "1.png", "--seed=0", run="adaptive")
+    (desk / "photos").rename(desk / "moved")
+    image = desk / "moved" / "dog" / "1.png"
+    [after] = predict(image, "--masks", desk / "masks", "--seed=0", run="adaptive")
+    assert before["votes"] == after["votes"]
+    assert set(after["votes"]) <= {"cat", "dog"}
+    assert (desk / "masks" / "1-mask.png").is_file()
+    assert "sukenik" in refused(image, run="sukenik")
+    predict(image, "--data.root=moved", run="sukenik")
+
+
+@pytest.fixture
+def pets(desk):
+    """Records of the user's own model on photos."""
+    fill(desk / "photos", images=20, side=8)
+    (desk / "pets_model.py").write_text(
+        "from torch import nn\nnet = nn.Sequential(nn.Flatten(), nn.Linear(3 * 8 * 8, 2))\n"
+    )
+    own = ["--model=pets_model:net", "--sigma=0.5", "--data=folder:photos", "--data.size=8", "--out=runs/pets"]
+    assert main(["certify", *own, *QUICK, "--alpha=0.01"]) == 0
+    return desk / "runs" / "pets"
+
+
+def test_a_photo_is_predicted_by_the_model_that_the_folder_was_made_with_and_by_no_other(pets, predict, refused):
+    before, photo = contents(pets), picture(pets.parents[1] / "photo.png", 9, 12)
+    own = [photo, "--resize", "--model=pets_model:net"]
+    [answer] = predict(*own, run=pets)
+    assert answer["alpha"] == 0.01  # as its records were made
+    assert set(answer["votes"]) <= {"cat", "dog"}
+    assert "pets_model:net" in refused(*own[:2], "--model=pets_model:other", run=pets)
+    bias = sys.modules["pets_model"].net[-1].bias
+    bias.data.add_(1)  # trained further, say
+    assert "other weights" in refused(*own, run=pets)
+    bias.data.sub_(1)
+    assert "--classifier" in refused(*own, "--classifier=pets_model:net", run=pets)
+    assert contents(pets) == before
+    (pets / "recipe.yaml").write_text("method: cohen")
+    assert "leave --model out" in refused(*own, run=pets)
+
+
+def test_a_prediction_tells_what_its_certificate_rests_on(pets, predict):
+    """With it, the library gives the very same certificate; the next call has noise of its own."""
+    files = [f"photos/{name}/{number}.png" for name in ("cat", "dog") for number in range(3)]
+    calls = [predict(*files, "--model=pets_model:net", "--n-estimate=2000", run=pets) for _ in range(2)]
+    assert [answer["votes"] for answer in calls[0]] != [answer["votes"] for answer in calls[1]]
+    model = ars.cohen(sys.modules["pets_model"].net, sigma=0.5)
+    for answer in calls[0]:
+        certificate = ars.certify(
+            model, read_image(Path(answer["file"])), norm=answer["norm"], n_select=20, n_estimate=answer["draws"],
+            alpha=answer["alpha"], seed=answer["seed"], indices=[answer["index"]], precision=answer["precision"],
+        )  # fmt: skip
+        votes = dict(zip(("cat", "dog"), certificate.counts, strict=True))
+        assert answer["votes"] == {name: count for name, count in votes.items() if count}
+        assert answer["radius"] == certificate.radius

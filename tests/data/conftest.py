@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from ars.data.cifar10 import FOLDER, TEST, Layout
+from ars.data.backgrounds import load_backgrounds
+from ars.data.cifar10 import FOLDER, TEST, Layout, load_cifar10
+from ars.data.cifar_backgrounds import compose_cifar
 
 REAL = os.environ.get("ARS_DATA")
 BATCHES = ("data_batch_1", "data_batch_2", TEST)
@@ -89,3 +91,17 @@ def write_classes(write_image):
         return root
 
     return write
+
+
+@pytest.fixture
+def make_cifar(tmp_path, write_cifar, write_backgrounds):
+    """A small CIFAR-10 on backgrounds at k, its batches of 60 images."""
+    layout = write_cifar(tmp_path, rows=60)
+    scenes = write_backgrounds(tmp_path / "scenes")
+
+    def make(k, seed=0, padding=0):
+        cifar = load_cifar10(tmp_path, layout)
+        onto = load_backgrounds(str(scenes), k) if k > 32 else None
+        return compose_cifar(cifar, onto, seed=seed, padding=padding)
+
+    return make

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from PIL import Image
 
+from ars.data.benchmark import uniforms
 from ars.data.crops import (
     DRAWS,
     RATIOS,
@@ -18,8 +19,7 @@ from ars.data.crops import (
     random_resized_box,
     resized,
 )
-from ars.data.draws import uniforms
-from ars.data.errors import DataError
+from ars.data.kinds import DataError
 
 
 def noise(width, height, seed=0):
@@ -146,6 +146,6 @@ def test_a_damaged_picture_is_told_once(fast):
     buffer = io.BytesIO()
     noise(64, 64).save(buffer, "JPEG")
     damaged = Image.open(io.BytesIO(buffer.getvalue()[:-300]))
-    once = r"photo cannot be read as an image: image file is truncated[^;:]*; mend or remove it"
-    with pytest.raises(DataError, match=rf"^{once}$"):
+    with pytest.raises(DataError, match=r"^photo cannot .* truncated") as caught:
         cut(damaged, (0, 0, 64, 64), 32, "photo", fast=fast)
+    assert str(caught.value).count("truncated") == 1

@@ -7,8 +7,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from ars.data.errors import DataError
 from ars.data.files import Files
+from ars.data.kinds import DataError
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_files_can_be_sent_to_another_process(files):
 def test_a_damaged_archive_is_called_that(folder, tmp_path, damage):
     archive = Path(shutil.make_archive(str(tmp_path / "half"), "zip", folder))
     archive.write_bytes(damage(archive.read_bytes()))
-    with pytest.raises(DataError, match=r"half\.zip is a damaged or incomplete zip archive; get it again"):
+    with pytest.raises(DataError, match=r"half\.zip is a damaged"):
         Files(archive)
 
 
@@ -107,8 +107,8 @@ def rewritten(archive, *, offset, value):
 @pytest.mark.parametrize(
     ("offset", "value", "told"),
     [
-        (6, 1, r"cannot be unpacked \(.*password required.*\); unpack the archive, and name the folder"),
-        (8, 97, r"cannot be unpacked \(.*not supported.*\); unpack the archive, and name the folder"),
+        (6, 1, "password"),
+        (8, 97, "not supported"),
     ],
     ids=["encrypted", "compressed otherwise"],
 )
@@ -116,7 +116,7 @@ def test_an_archive_that_python_cannot_unpack_is_told_so(tmp_path, offset, value
     with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
         archive.writestr("a.png", b"abc")
     rewritten(tmp_path / "x.zip", offset=offset, value=value)
-    with pytest.raises(DataError, match=rf"a\.png in .*x\.zip {told}"):
+    with pytest.raises(DataError, match=rf"a\.png in .*x\.zip .*{told}"):
         Files(tmp_path / "x.zip").read("a.png")
 
 
@@ -128,20 +128,23 @@ def test_a_damaged_file_of_an_archive_is_named(tmp_path, method):
     for place in range(30 + len("a.png"), content.index(b"PK\x01\x02")):
         content[place] ^= 0xFF
     (tmp_path / "x.zip").write_bytes(content)
-    with pytest.raises(DataError, match=r"a\.png in .*x\.zip is damaged \(.*\); get the archive again"):
+    with pytest.raises(DataError, match=r"a\.png in .*x\.zip is damaged"):
         Files(tmp_path / "x.zip").read("a.png")
 
 
-def test_a_file_of_an_archive_that_was_cut_is_named(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (EOFError("cut"), DataError),
+        (OSError("Invalid data stream"), DataError),
+        (OSError(5, "Input/output error"), OSError),
+    ],
+)
+def test_only_a_file_that_is_damaged_is_called_that(tmp_path, monkeypatch, error, expected):
     with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
         archive.writestr("a.png", b"abc")
-
-    for error, expected in ((EOFError("cut"), DataError), (OSError("Invalid data stream"), DataError)):
-        monkeypatch.setattr(zipfile.ZipFile, "read", Mock(side_effect=error))
-        with pytest.raises(expected, match="is damaged"):
-            Files(tmp_path / "x.zip").read("a.png")
-    monkeypatch.setattr(zipfile.ZipFile, "read", Mock(side_effect=OSError(5, "Input/output error")))
-    with pytest.raises(OSError, match="Input/output error"):
+    monkeypatch.setattr(zipfile.ZipFile, "read", Mock(side_effect=error))
+    with pytest.raises(expected, match="damaged" if expected is DataError else "output error"):
         Files(tmp_path / "x.zip").read("a.png")
 
 
@@ -158,8 +161,8 @@ def test_pipes_are_no_files_and_links_to_nothing_are_told_when_read(tmp_path):
 def test_what_is_not_there_is_named(files, tmp_path):
     with pytest.raises(DataError, match=r"holds no train/z\.jpg"):
         files.read("train/z.jpg")
-    with pytest.raises(DataError, match="must be a folder or a zip archive, found nothing"):
+    with pytest.raises(DataError, match="found nothing"):
         Files(tmp_path / "nowhere")
     (tmp_path / "text.dat").write_text("no archive")
-    with pytest.raises(DataError, match="must be a folder or a zip archive, found a file of another kind"):
+    with pytest.raises(DataError, match="another kind"):
         Files(tmp_path / "text.dat")

@@ -1,4 +1,3 @@
-import hashlib
 import zipfile
 
 import numpy as np
@@ -6,8 +5,8 @@ import pytest
 import torch
 from PIL import Image
 
-from ars.data.errors import DataError
 from ars.data.imagenet import imagenet
+from ars.data.kinds import DataError
 
 WNIDS = ("n01440764", "n01443537", "n01484850")
 
@@ -72,10 +71,10 @@ def test_a_flat_validation_folder_has_a_label_file(root, file, line):
 
 def test_a_flat_validation_folder_without_labels_is_refused(root):
     flatten(root, "other.txt", lambda stem, wnid: stem)
-    with pytest.raises(DataError, match=r"without class folders, so one of LOC_val_solution\.csv, .* is expected"):
+    with pytest.raises(DataError, match=r"LOC_val_solution\.csv"):
         imagenet(root=str(root))
     (root / "val.txt").write_text("nothing.JPEG 0\n")
-    with pytest.raises(DataError, match=r"should name the class of every file in val/, but \S+ is not there"):
+    with pytest.raises(DataError, match="class of every file"):
         imagenet(root=str(root))
 
 
@@ -86,11 +85,11 @@ def test_classes_have_words_where_a_file_gives_them(root):
 
 def test_missing_parts_and_classes_are_named(root, write_image):
     write_image(root / "val" / "n09999999" / "x.JPEG")
-    with pytest.raises(DataError, match="images of the same classes, found no train/n09999999"):
+    with pytest.raises(DataError, match="n09999999"):
         imagenet(root=str(root))
-    with pytest.raises(DataError, match="found no image below train/"):
+    with pytest.raises(DataError, match="train/"):
         imagenet(root=str(root / "val"))
-    with pytest.raises(DataError, match=r"ImageNet folders were looked for as imagenet or .* ARS_DATA is not set"):
+    with pytest.raises(DataError, match="ARS_DATA is not set"):
         imagenet()
 
 
@@ -107,16 +106,3 @@ def test_a_sample_with_an_index_has_disjoint_parts(tmp_path, write_image):
     assert (benchmark.train_size(), benchmark.size("validation"), benchmark.size("test")) == (16, 2, 2)
     assert benchmark.examples("test", [0, 1])[1].tolist() == [0, 10]
     assert benchmark.class_names[10] == "great auk 10"
-
-
-@pytest.mark.filterwarnings("ignore:This DataLoader will create")
-@pytest.mark.usefixtures("real_data")
-def test_the_real_sample_runs_at_full_size_whatever_the_workers():
-    digests = set()
-    for workers in (1, 4):
-        benchmark = imagenet(workers=workers)
-        images, _ = benchmark.examples("test", range(100))
-        batch, _ = next(benchmark.train_batches(0, seed=0, batch_size=64))
-        assert batch.shape == (64, 3, 224, 224)
-        digests.add(hashlib.sha256(images.numpy().tobytes() + batch.numpy().tobytes()).hexdigest())
-    assert len(digests) == 1

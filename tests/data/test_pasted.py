@@ -1,11 +1,13 @@
 import hashlib
 
+import hypothesis.strategies as st
+import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
 
 from ars.data.benchmark import PARTS
-from ars.data.pasted import Material, PastedImages
-from ars.data.pasting import border_slots
+from ars.data.pasted import Material, PastedImages, border_slots, mirror, paste
 
 SIDE, CANVAS, COUNT = 4, 12, 20
 SLOTS = [tuple(slot) for slot in border_slots(CANVAS - SIDE).tolist()]
@@ -64,3 +66,26 @@ def test_every_epoch_has_an_order_of_its_own(patterned):
     [(_, first)], [(_, second)] = (patterned().train_bytes(epoch, seed=0, batch_size=COUNT) for epoch in (0, 1))
     assert first.tolist() != second.tolist()
     assert sorted(first.tolist()) == sorted(second.tolist()) == list(range(COUNT))
+
+
+@settings(deadline=None, max_examples=30)
+@given(side=st.integers(1, 6), extra=st.integers(0, 6), batch=st.integers(1, 4), seed=st.integers(0, 100))
+def test_pasting_a_batch_is_pasting_one_by_one(side, extra, batch, seed):
+    random = np.random.default_rng(seed)
+    images = random.integers(256, size=(batch, 3, side, side), dtype=np.uint8)
+    onto = random.integers(256, size=(batch, 3, side + extra, side + extra), dtype=np.uint8)
+    slots = border_slots(extra)[random.integers(len(border_slots(extra)), size=batch)]
+    expected = onto.copy()
+    for index, (top, left) in enumerate(slots.tolist()):
+        expected[index, :, top : top + side, left : left + side] = images[index]
+    before = onto.copy()
+    pasted = paste(torch.from_numpy(images), torch.from_numpy(onto), slots)
+    assert np.array_equal(pasted.numpy(), expected)
+    assert np.array_equal(onto, before)
+
+
+def test_flips_are_per_image():
+    images = torch.arange(2 * 3 * 2 * 4, dtype=torch.uint8).view(2, 3, 2, 4)
+    flipped = mirror(images, torch.tensor([False, True]))
+    assert torch.equal(flipped[0], images[0])
+    assert torch.equal(flipped[1], images[1].flip(2))

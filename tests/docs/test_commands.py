@@ -24,7 +24,7 @@ SHOWN = [(page.name, arguments) for page in PAGES for arguments in commands(page
 
 @pytest.mark.parametrize(("page", "arguments"), SHOWN, ids=[f"{page}: {' '.join(rest)}" for page, rest in SHOWN])
 def test_a_command_is_one_that_ars_takes(page, arguments):
-    from ars.cli import make_parser
+    from ars.cli.main import make_parser
 
     make_parser().parse_args(arguments)
 
@@ -35,7 +35,7 @@ def test_there_are_commands_on_most_pages():
 
 
 def test_the_sweep_file_that_is_shown_can_be_read(tmp_path):
-    from ars.experiments.sweeps.file import read_sweep
+    from ars.workflows.sweeps.file import read_sweep
 
     [text] = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "sweep.md").read_text(encoding="utf-8"), flags=re.DOTALL)
     folder = tmp_path / "sweeps"

@@ -13,18 +13,20 @@ import torch
 from scipy.stats import kstest, laplace, norm
 
 import ars
-from ars.cli import main
+from ars.cli.main import main
+from ars.recipes.recipe import Recipe
 from ars.theory import Ball
 
 PAGE = (Path(__file__).parents[2] / "docs" / "own-method.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE)
-MODULES = ("my_method", "my_noise", "train", "my_trained")
+MODULES = ("my_method", "my_noise", "train", "my_trained", "my_methods")
 
 
 @pytest.fixture
 def page(tmp_path, monkeypatch):
     """A folder with the files of the page, from which they are imported; the commands."""
-    *files, commands = (block for _, block in BLOCKS)
+    files = [block for kind, block in BLOCKS if kind == "python"]
+    commands = next(block for kind, block in BLOCKS if not kind)
     for name, code in zip(MODULES, files, strict=True):
         (tmp_path / f"{name}.py").write_text(code)
     monkeypatch.chdir(tmp_path)
@@ -110,3 +112,9 @@ def test_no_test_tells_its_releases_apart_better_than_it_says(step):
 def test_its_draws_pass_the_trial_of_their_independence(page):
     model = importlib.import_module("my_noise").laplace_first()
     ars.certify(model, torch.rand(2, 3, 24, 24), n_estimate=100, seed=0)
+
+
+def test_the_method_that_is_registered_can_be_built(page):
+    method = importlib.import_module("my_methods").TWICE
+    model = method.build(Recipe(sigma=0.5), None, torch.nn.Flatten())
+    assert model.mechanism.sigmas == pytest.approx([0.5 * 2**0.5] * 2)

@@ -5,7 +5,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from ars.cli import main
+from ars.cli.main import main
 
 PAGE = (Path(__file__).parents[2] / "docs" / "own-model.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE)

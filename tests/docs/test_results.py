@@ -12,12 +12,12 @@ WEIGHTS = sorted((ROOT / "results").glob("*/*/model.safetensors"))
 
 @pytest.mark.parametrize("weights", WEIGHTS, ids=lambda path: path.parent.name)
 def test_the_weights_are_those_that_the_records_and_the_vote_are_of(weights):
-    from ars.experiments.fingerprint import fingerprint
-    from ars.experiments.run import load_without_data
+    from ars.certification.digest import digest_model
+    from ars.workflows.load import load_without_data
 
     cell = weights.parent
     certified = json.loads((cell / "certify" / "test" / "settings.json").read_text(encoding="utf-8"))["model"]
     assert json.loads((cell / "vote.json").read_text(encoding="utf-8"))["model"] == certified
     if not cell.name.startswith("sukenik"):  # whose noise needs the training images
         _, model = load_without_data(cell, torch.device("cpu"))
-        assert fingerprint(model) == certified
+        assert digest_model(model) == certified

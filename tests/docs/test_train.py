@@ -13,8 +13,8 @@ COMMANDS = [line for language, block in BLOCKS if not language for line in block
 
 @pytest.mark.parametrize("line", COMMANDS)
 def test_a_command_is_a_recipe(line, monkeypatch):
-    from ars.cli import make_parser
-    from ars.experiments.recipe_file import read_recipe
+    from ars.cli.main import make_parser
+    from ars.recipes.read import read_recipe
 
     monkeypatch.chdir(ROOT)
     options = make_parser().parse_args(line.split()[1:])

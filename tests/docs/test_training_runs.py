@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from ars.experiments.recipe_file import read_recipe
+from ars.recipes.read import read_recipe
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "training-runs.md").read_text(encoding="utf-8")

@@ -53,7 +53,7 @@ def test_a_weight_that_drifted_out_still_learns(start):
 
 
 def test_the_wrong_size_is_refused():
-    with pytest.raises(ValueError, match="made for 4x6 images, got 6x4"):
+    with pytest.raises(ValueError, match="6x4"):
         StaticMask(4, 6)(torch.rand(1, 3, 6, 4))
-    with pytest.raises(ValueError, match="positive height and width, got 0x3"):
+    with pytest.raises(ValueError, match="0x3"):
         StaticMask(0, 3)

@@ -14,7 +14,7 @@ settings.load_profile("ars")
 
 
 class SmoothMask(nn.Module):
-    """A data-dependent mask, one weight a pixel: the sigmoid of a 3x3 convolution of what it sees."""
+    """A data-dependent mask, one weight per pixel: the sigmoid of a 3x3 convolution of what it sees."""
 
     def __init__(self, channels: int = 3, outputs: int = 1, seed: int = 0) -> None:
         super().__init__()

@@ -106,19 +106,19 @@ def test_the_radius_is_the_closed_form_and_not_above_it(constant_mask, p_plus, p
 def test_no_l2_radius_for_a_masked_model_not_even_zero(constant_mask):
     model = SmoothedClassifier(compose(Gaussian(0.5), MaskedGaussian(0.5, constant_mask(1.0))), minimum_variance, Spy())
     for p_plus, p_minus in ((0.9, 0.1), (0.4, 0.4)):
-        with pytest.raises(UnsupportedThreat, match="use Gaussian steps for 'l2'"):
+        with pytest.raises(UnsupportedThreat, match="Gaussian"):
             model.radius(p_plus, p_minus, norm="l2", dim=192)
 
 
-def test_a_function_is_no_classifier():
-    with pytest.raises(TypeError, match=r"must be a torch\.nn\.Module, got function; wrap it in one"):
-        SmoothedClassifier(compose(Gaussian(0.5)), last, lambda image: image.flatten(1))
-    with pytest.raises(TypeError, match=r"the mask must be a torch\.nn\.Module, got function; wrap it in one"):
-        MaskedGaussian(0.5, lambda image: image)
-
-
-def test_a_step_is_no_mechanism_and_nothing_combines_nothing():
-    with pytest.raises(TypeError, match=r"the mechanism must be made by compose\(\.\.\.\), got Gaussian; compose it"):
-        SmoothedClassifier(Gaussian(0.5), last, Spy())
-    with pytest.raises(TypeError, match=r"combine must be a function such as ars\.last, got NoneType"):
-        SmoothedClassifier(compose(Gaussian(0.5)), None, Spy())
+@pytest.mark.parametrize(
+    ("make", "named"),
+    [
+        (lambda: SmoothedClassifier(compose(Gaussian(0.5)), last, torch.sigmoid), "classifier"),
+        (lambda: SmoothedClassifier(Gaussian(0.5), last, Spy()), "compose"),
+        (lambda: SmoothedClassifier(compose(Gaussian(0.5)), None, Spy()), "combine"),
+        (lambda: MaskedGaussian(0.5, torch.sigmoid), "mask"),
+    ],
+)
+def test_a_part_of_the_wrong_kind_is_named(make, named):
+    with pytest.raises(TypeError, match=named):
+        make()

@@ -50,7 +50,7 @@ def test_a_mechanism_without_steps_is_refused():
 
 @pytest.mark.parametrize("wrong", [0.5, [Gaussian(0.5)], nn.Identity(), Gaussian])
 def test_what_is_no_step_is_refused(wrong):
-    with pytest.raises(TypeError, match=r"a mechanism is made of steps such as Gaussian\(0.5\), got "):
+    with pytest.raises(TypeError, match="steps"):
         compose(Gaussian(0.5), wrong)
 
 

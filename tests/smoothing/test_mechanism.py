@@ -2,8 +2,9 @@ import pytest
 import torch
 from scipy.stats import kstest
 
+from ars.smoothing import Gaussian, compose
 from ars.smoothing.generalised_normal import generalised_normal_like
-from ars.smoothing.mechanism import Rows, Tape, draw_like, normal_like
+from ars.smoothing.mechanism import Rows, Tape, draw_like, normal_like, one_batch
 
 
 def generators(*seeds):
@@ -24,10 +25,14 @@ def test_no_two_images_of_a_batch_share_noise():
     assert correlation.abs().max() < 6 / 192**0.5
 
 
-def test_each_generator_serves_an_equal_run_as_if_it_were_alone():
-    together = normal_like(torch.zeros(6, 3, 8, 8), generators(5, 6, 7))
+LAWS = [normal_like, lambda x, generator: generalised_normal_like(x, 2.25, generator)]
+
+
+@pytest.mark.parametrize("like", LAWS)
+def test_each_generator_serves_an_equal_run_as_if_it_were_alone(like):
+    together = like(torch.zeros(6, 3, 8, 8), generators(5, 6, 7))
     for place, seed in enumerate((5, 6, 7)):
-        alone = normal_like(torch.zeros(2, 3, 8, 8), torch.Generator().manual_seed(seed))
+        alone = like(torch.zeros(2, 3, 8, 8), torch.Generator().manual_seed(seed))
         assert torch.equal(together[2 * place : 2 * place + 2], alone)
 
 
@@ -37,15 +42,10 @@ def test_noise_goes_on_from_step_to_step():
     assert not torch.equal(normal_like(x, generator), normal_like(x, generator))
 
 
-@pytest.mark.parametrize("count", [2, 4, 7])
+@pytest.mark.parametrize("count", [0, 2, 4, 7])
 def test_a_batch_that_cannot_be_shared_evenly_is_refused(count):
-    with pytest.raises(ValueError, match="cannot be shared evenly"):
+    with pytest.raises(ValueError, match="shared evenly"):
         normal_like(torch.zeros(5, 1, 2, 2), generators(*range(count)))
-
-
-def test_no_generator_at_all_is_refused():
-    with pytest.raises(ValueError, match="cannot be shared evenly"):
-        normal_like(torch.zeros(5, 1, 2, 2), [])
 
 
 def test_noise_never_comes_from_the_global_state():
@@ -69,11 +69,11 @@ def test_a_tape_plays_the_noise_of_its_generator_again_and_again():
 def test_a_tape_serves_no_batch_of_another_size():
     tape = Tape(torch.Generator().manual_seed(3))
     normal_like(torch.zeros(1, 3, 4, 4), tape)
-    with pytest.raises(ValueError, match=r"holds noise of shape \[1, 3, 4, 4\], the images have \[2, 3, 4, 4\]"):
+    with pytest.raises(ValueError, match="tape"):
         normal_like(torch.zeros(2, 3, 4, 4), tape.rewound())
 
 
-@pytest.mark.parametrize("like", [normal_like, lambda x, generator: generalised_normal_like(x, 2.25, generator)])
+@pytest.mark.parametrize("like", LAWS)
 def test_parts_of_a_batch_get_the_noise_of_the_whole_step_after_step(like):
     whole = torch.Generator().manual_seed(3)
     expected = [like(torch.zeros(6, 3, 4, 4), whole) for _ in range(2)]
@@ -83,28 +83,34 @@ def test_parts_of_a_batch_get_the_noise_of_the_whole_step_after_step(like):
             assert torch.equal(like(torch.zeros(2, 3, 4, 4), rows), noise[part::3])
 
 
-@pytest.mark.parametrize("several", [False, True])
+GENERATORS = {
+    "one": torch.Generator(),
+    "several": [torch.Generator(), torch.Generator()],
+    "of a larger batch": Rows(torch.Generator(), part=0, parts=2),
+}
+
+
+@pytest.mark.parametrize("generator", GENERATORS.values(), ids=GENERATORS)
 @pytest.mark.parametrize(
-    ("draw", "got"),
+    "draw",
     [
-        (lambda run, one: torch.randn(run.shape[1:], generator=one), r"\[1, 4, 4\]"),
-        (lambda run, one: torch.randn(1, 1, 4, 4, generator=one), r"\[1, 1, 4, 4\]"),
-        (lambda run, one: None, "NoneType"),
+        lambda run, one: torch.randn(run.shape[1:], generator=one),
+        lambda run, one: torch.randn(1, *run.shape[1:], generator=one),
+        lambda run, one: None,
     ],
     ids=["an image", "one draw", "nothing"],
 )
-def test_noise_is_not_spread_over_a_run(draw, got, several):
-    generator = [torch.Generator() for _ in range(2)] if several else torch.Generator()
-    asked = r"\[3, 1, 4, 4\]" if several else r"\[6, 1, 4, 4\]"
-    with pytest.raises(
-        ValueError, match=f"noise must be drawn in the shape of the tensor to fill, {asked}, got {got}$"
-    ):
+def test_noise_is_not_spread_over_a_run(draw, generator):
+    with pytest.raises(ValueError, match="noise must be drawn in the shape"):
         draw_like(torch.zeros(6, 1, 4, 4), generator, draw)
 
 
-def test_noise_of_a_larger_batch_is_not_spread_over_it():
-    def draw(run, one):
-        return torch.randn(1, *run.shape[1:], generator=one)
-
-    with pytest.raises(ValueError, match=r"in the shape of the tensor to fill, \[4, 1, 4, 4\], got \[1, 1, 4, 4\]"):
-        draw_like(torch.zeros(2, 1, 4, 4), Rows(torch.Generator(), part=0, parts=2), draw)
+def test_releases_of_several_batches_are_those_of_one(images):
+    parts = [
+        compose(Gaussian(0.5), Gaussian(level)).release(images[at], one)
+        for at, level, one in ((slice(0, 1), 0.6, generators(1)), (slice(1, 4), 0.7, generators(2, 3, 4)))
+    ]
+    for step, release in enumerate(one_batch(parts)):
+        for field in ("value", "weight", "std"):
+            rows = [getattr(part[step], field).expand(len(part[step].value), -1, -1, -1) for part in parts]
+            assert torch.equal(getattr(release, field), torch.cat(rows))

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ars.methods.adaptive import adaptive, settled
+from ars.methods.adaptive import adaptive, fix_split
 from ars.smoothing import Gaussian, MaskedGaussian
 from ars.smoothing.mechanism import SCALE_ERROR
 from ars.smoothing.split import LEAST, MOST, LearnedSplit
@@ -68,7 +68,7 @@ def test_no_gradient_leaves_the_range(gradients, name):
 
 
 def test_a_logit_that_is_no_number_is_refused():
-    with pytest.raises(ValueError, match="share must lie strictly between 0 and 1, got nan"):
+    with pytest.raises(ValueError, match="share"):
         _ = split_at(math.nan).sigmas
 
 
@@ -141,11 +141,11 @@ def test_another_dtype_of_the_parameter_keeps_noise_and_guarantee_together(learn
 
 def test_a_settled_model_is_the_same_mechanism_in_plain_numbers(learned, images):
     model = learned(1.7).eval()
-    plain = settled(model)
+    plain = fix_split(model)
     assert [type(step) for step in plain.mechanism.steps] == [Gaussian, MaskedGaussian]
     assert plain.mechanism.sigmas == model.mechanism.sigmas
     assert plain.guarantee(BALL) == model.guarantee(BALL)
     assert not plain.training
     with torch.no_grad():
         assert torch.allclose(plain(images, generator(5)), model(images, generator(5)), rtol=1e-5, atol=1e-5)
-    assert settled(plain) is plain
+    assert fix_split(plain) is plain

@@ -5,6 +5,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from ars.certification.votes import VoteCounter
+
 
 class RandomMask(nn.Module):
     """sigmoid(3x3 convolution + gain x mean), smooth, with a norm that differs widely from image to image."""
@@ -25,3 +27,16 @@ class RandomMask(nn.Module):
 @pytest.fixture
 def random_mask():
     return RandomMask
+
+
+@pytest.fixture
+def count_votes():
+    """The votes [images, classes] of n draws of each image of a smoothed classifier, made so many at a time."""
+
+    def count(model, images, *, n, seed, batch_size, mechanisms=None):
+        counter = VoteCounter(model.eval(), "float32", batch_size=batch_size)
+        assert counter.batch(images) == batch_size
+        mechanisms = mechanisms or model.localise(images)
+        return counter(mechanisms, images, range(len(images)), n=n, stage="estimate", seed=seed)
+
+    return count

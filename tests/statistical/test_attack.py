@@ -7,10 +7,10 @@ import torch
 from scipy.stats import binom
 from torch.nn import functional as F
 
-from ars.certification.procedure import predict
-from ars.experiments.run import load_run
-from ars.report.packed import read_certification
+from ars.certification.certifier import predict
+from ars.runs.shards import read_certification
 from ars.training.attack import attack
+from ars.workflows.load import load_run
 
 DIGITS = Path(__file__).parents[2] / "results" / "digits"
 IMAGES, STEPS, DRAWS, VOTES = 6, 12, 24, 400

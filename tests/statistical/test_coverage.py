@@ -9,7 +9,7 @@ from scipy.stats import binom
 from torch import nn
 
 from ars.certification.bounds import class_probabilities, lower_bound, upper_bound
-from ars.certification.procedure import predict
+from ars.certification.certifier import certify, predict
 from ars.smoothing import Gaussian, SmoothedClassifier, compose, last
 
 REPEATS = 20_000
@@ -97,14 +97,30 @@ class Reads(nn.Module):
         return torch.stack([-score, score], dim=1)
 
 
+IMAGES = 3000
+# P(class 0) is a little under one half: naming it is an error
+UNDECIDED = torch.full((IMAGES, 1, 1, 1), 0.5 + 0.001)
+
+
+def two_classes():
+    return SmoothedClassifier(compose(Gaussian(0.5)), last, Reads())
+
+
 def test_predict_names_the_less_probable_class_at_most_as_often_as_it_says():
-    """P(class 0) is a little under one half: naming it is an error."""
-    images, alpha = 3000, 0.1
-    x = torch.full((images, 1, 1, 1), 0.5 + 0.001)
-    model = SmoothedClassifier(compose(Gaussian(0.5)), last, Reads())
-    answers = predict(model, x, n=100, alpha=alpha, seed=3, batch_size=50_000)
-    wrong = sum(answer.label == 0 for answer in answers) / images
-    named = sum(answer.label is not None for answer in answers) / images
-    assert wrong <= alpha / 2 + 4 * math.sqrt(alpha / 2 / images)
+    alpha = 0.1
+    answers = predict(two_classes(), UNDECIDED, n=100, alpha=alpha, seed=3, batch_size=50_000)
+    wrong = sum(answer.label == 0 for answer in answers) / IMAGES
+    named = sum(answer.label is not None for answer in answers) / IMAGES
+    assert wrong <= alpha / 2 + 4 * math.sqrt(alpha / 2 / IMAGES)
     assert wrong > 0
-    assert named < alpha + 4 * math.sqrt(alpha / images)
+    assert named < alpha + 4 * math.sqrt(alpha / IMAGES)
+
+
+@pytest.mark.parametrize("mode", [{}, {"mode": "radius", "tolerance": 0.1}], ids=["fixed", "radius"])
+def test_certify_names_the_less_probable_class_at_most_as_often_as_it_says(mode):
+    """As many draws choose the class as estimate it: if they were the same draws, twice as many would be wrong."""
+    alpha, images = 0.1, UNDECIDED[: IMAGES // 3]
+    answers = certify(two_classes(), images, n_select=100, n_estimate=100, alpha=alpha, seed=3, **mode)
+    wrong = sum(answer.label == 0 for answer in answers) / len(images)
+    assert wrong <= alpha / 2 + 4 * math.sqrt(alpha / 2 / len(images))
+    assert wrong > 0

@@ -6,7 +6,7 @@ import torch
 from scipy.stats import chi2
 from torch import nn
 
-from ars.certification.sampling import BLOCK, count_votes
+from ars.certification.schedule import BLOCK
 from ars.smoothing import Gaussian, MaskedGaussian, SmoothedClassifier, compose, minimum_variance
 
 BLOCKS = 500
@@ -26,11 +26,6 @@ class Votes(nn.Module):
         return torch.stack([-score, score], dim=1)
 
 
-def model_of(classifier, random_mask):
-    mechanism = compose(Gaussian(0.7), MaskedGaussian(0.7, random_mask(1)))
-    return SmoothedClassifier(mechanism, minimum_variance, classifier)
-
-
 def dispersion(votes, size):
     """p-values, to either side, of the chi-squared test that every count is Bin(size, the common p)."""
     p = votes.mean() / size
@@ -39,51 +34,67 @@ def dispersion(votes, size):
     return chi2.sf(statistic, freedom), chi2.cdf(statistic, freedom)
 
 
-def run(classifier, random_mask, *, images, draws, batch_size):
-    x = torch.full((3, 3, 3), 0.5).expand(images, -1, -1, -1)
-    model = model_of(classifier, random_mask)
-    votes = count_votes(model, x, range(images), n=draws, stage="estimate", seed=2, batch_size=batch_size)
-    labels = torch.cat(classifier.labels).numpy()
-    assert labels.sum() == votes[:, 1].sum()
-    assert 0.2 < labels.mean() < 0.8
-    return labels
+@pytest.fixture
+def labels_of(random_mask, count_votes):
+    """The label of every draw, in the order of the draws."""
+
+    def run(classifier, *, images, draws, batch_size, apart=False):
+        x = torch.full((3, 3, 3), 0.5).expand(images, -1, -1, -1)
+        mechanisms = [compose(Gaussian(0.7), MaskedGaussian(0.7, random_mask(1))) for _ in range(images)]
+        model = SmoothedClassifier(mechanisms[0], minimum_variance, classifier)
+        own = mechanisms if apart else None
+        votes = count_votes(model, x, n=draws, seed=2, batch_size=batch_size, mechanisms=own)
+        labels = torch.cat(classifier.labels).numpy()
+        assert len(labels) == images * draws
+        assert labels.sum() == votes[:, 1].sum()
+        assert 0.2 < labels.mean() < 0.8
+        return labels
+
+    return run
 
 
-# one image with all blocks, one block of each image, and device batches of one block or ten
-LAYOUTS = [(1, BLOCKS, BLOCK), (BLOCKS, 1, BLOCK), (1, BLOCKS, 10 * BLOCK), (5, BLOCKS // 5, 10 * BLOCK)]
+# one image with all blocks, one block of each image, and device batches of one block or ten; each image with a
+# mechanism of its own, as input-dependent noise has
+LAYOUTS = [
+    (1, BLOCKS, BLOCK, False),
+    (BLOCKS, 1, BLOCK, False),
+    (1, BLOCKS, 10 * BLOCK, False),
+    (5, BLOCKS // 5, 10 * BLOCK, False),
+    (BLOCKS, 1, 10 * BLOCK, True),
+]
 
 
-@pytest.mark.parametrize(("images", "blocks", "batch_size"), LAYOUTS)
-def test_votes_scatter_as_binomials_over_blocks_and_over_device_batches(random_mask, images, blocks, batch_size):
-    labels = run(Votes(), random_mask, images=images, draws=blocks * BLOCK, batch_size=batch_size)
+@pytest.mark.parametrize(("images", "blocks", "batch_size", "apart"), LAYOUTS)
+def test_votes_scatter_as_binomials_over_blocks_and_over_device_batches(labels_of, images, blocks, batch_size, apart):
+    labels = labels_of(Votes(), images=images, draws=blocks * BLOCK, batch_size=batch_size, apart=apart)
     for size in (BLOCK, 10 * BLOCK, 10):
         above, below = dispersion(labels.reshape(-1, size).sum(axis=1), size)
         assert above > 1e-4, size
         assert below > 1e-4, size
 
 
-def test_the_same_place_in_different_blocks_is_as_independent(random_mask):
+def test_the_same_place_in_different_blocks_is_as_independent(labels_of):
     """Blocks whose generators were alike would agree place by place."""
-    labels = run(Votes(), random_mask, images=1, draws=BLOCKS * BLOCK, batch_size=BLOCK)
+    labels = labels_of(Votes(), images=1, draws=BLOCKS * BLOCK, batch_size=BLOCK)
     above, below = dispersion(labels.reshape(BLOCKS, BLOCK).sum(axis=0), BLOCKS)
     assert above > 1e-4
     assert below > 1e-4
 
 
 @pytest.mark.parametrize("batch_size", [BLOCK, 10 * BLOCK])
-def test_a_coin_shared_by_the_batch_is_found(random_mask, batch_size):
+def test_a_coin_shared_by_the_batch_is_found(labels_of, batch_size):
     """The gap of a shared random flip: the same shift for every draw of a forward pass."""
     generator = np.random.default_rng(0)
     shared = Votes(coin=lambda batch: torch.full((batch,), 0.03 * generator.choice([-1.0, 1.0])))
-    labels = run(shared, random_mask, images=1, draws=BLOCKS * BLOCK, batch_size=batch_size)
+    labels = labels_of(shared, images=1, draws=BLOCKS * BLOCK, batch_size=batch_size)
     above, _ = dispersion(labels.reshape(-1, BLOCK).sum(axis=1), BLOCK)
     assert above < 1e-6
 
 
-def test_a_coin_for_every_draw_is_not_mistaken_for_a_shared_one(random_mask):
+def test_a_coin_for_every_draw_is_not_mistaken_for_a_shared_one(labels_of):
     generator = np.random.default_rng(0)
     own = Votes(coin=lambda batch: torch.from_numpy(0.03 * generator.choice([-1.0, 1.0], batch)).float())
-    labels = run(own, random_mask, images=1, draws=BLOCKS * BLOCK, batch_size=BLOCK)
+    labels = labels_of(own, images=1, draws=BLOCKS * BLOCK, batch_size=BLOCK)
     above, below = dispersion(labels.reshape(-1, BLOCK).sum(axis=1), BLOCK)
     assert above > 1e-4
     assert below > 1e-4

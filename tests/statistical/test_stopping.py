@@ -5,11 +5,10 @@ import pytest
 from scipy.special import betaincinv
 from scipy.stats import binomtest, norm
 
-from ars.certification.curve import CurveRule
 from ars.certification.schedule import Schedule
-from ars.certification.stopping import RadiusRule
+from ars.certification.stopping import CurveRule, RadiusRule
 
-REPEATS = 20_000
+REPEATS, N_SELECT = 20_000, 100
 
 
 def at_most(failures, alpha):
@@ -17,12 +16,14 @@ def at_most(failures, alpha):
     return binomtest(int(failures.sum()), len(failures), alpha, alternative="greater").pvalue > 1e-4
 
 
-def simulate(rule, p, *, n_select, seed):
+def simulate(rule, p, *, seed, selected=None):
     """The final state and votes [repeats, 2] of images whose candidate, class 0, has probability p."""
     rng = np.random.default_rng(seed)
     # class 0 is the candidate, even where fewer than half of the selection draws would be for it
-    top = np.maximum(rng.binomial(n_select, p, size=REPEATS), n_select - n_select // 2)
-    state = rule.start(np.stack([top, n_select - top], axis=1))
+    top = np.maximum(rng.binomial(N_SELECT, p, size=REPEATS), N_SELECT // 2)
+    if selected is not None:
+        top[:] = selected
+    state = rule.start(np.stack([top, N_SELECT - top], axis=1))
     counts = np.zeros((REPEATS, 2), dtype=np.int64)
     while state.going.any():
         drawn = counts.sum(axis=1)
@@ -59,7 +60,7 @@ def curve(kind, levels, *, n, alpha, block):
 @pytest.mark.parametrize("alpha", [0.05, 0.01])
 @pytest.mark.parametrize(("p0", "n", "block"), [(0.5, 1000, 10), (0.9, 300, 10), (0.9, 5000, 100), (0.99, 3000, 100)])
 def test_a_level_is_certified_in_error_at_most_as_often_as_it_says(kind, alpha, p0, n, block):
-    state, _ = simulate(curve(kind, [p0], n=n, alpha=alpha, block=block), p0, n_select=100, seed=0)
+    state, _ = simulate(curve(kind, [p0], n=n, alpha=alpha, block=block), p0, seed=0)
     wrong = state.certified > 0
     assert at_most(wrong, alpha)
     if kind is Stubborn:
@@ -70,7 +71,7 @@ def test_a_level_is_certified_in_error_at_most_as_often_as_it_says(kind, alpha, 
 @pytest.mark.parametrize(("p0", "n", "block"), [(0.5, 1000, 10), (0.9, 5000, 100), (0.99, 3000, 100)])
 def test_testing_again_at_every_look_is_caught(p0, n, block):
     """The control that must fail."""
-    state, _ = simulate(curve(Peeking, [p0], n=n, alpha=0.05, block=block), p0, n_select=100, seed=0)
+    state, _ = simulate(curve(Peeking, [p0], n=n, alpha=0.05, block=block), p0, seed=0)
     wrong = state.certified > 0
     assert wrong.mean() > 2 * 0.05
     assert not at_most(wrong, 0.05)
@@ -81,7 +82,7 @@ def test_a_grid_in_increasing_order_pays_for_no_multiplicity(false):
     """Levels close together, p at one of them: true below it, false from it on."""
     levels = norm.cdf(np.linspace(1.0, 1.4, 8)).tolist()
     rule = curve(Stubborn, levels, n=2000, alpha=0.05, block=100)
-    state, _ = simulate(rule, levels[false], n_select=100, seed=1)
+    state, _ = simulate(rule, levels[false], seed=1)
     wrong = state.certified > false
     assert at_most(wrong, 0.05)
     assert wrong.mean() > 0.01
@@ -92,15 +93,7 @@ def test_no_prior_makes_it_unsound(selected):
     """Whatever the selection draws were: they are independent of these."""
     p0 = 0.9
     rule = curve(Stubborn, [p0], n=2000, alpha=0.05, block=50)
-    rng = np.random.default_rng(2)
-    state = rule.start(np.tile([selected, 100 - selected], (REPEATS, 1)))
-    counts = np.zeros((REPEATS, 2), dtype=np.int64)
-    while state.going.any():
-        drawn = counts.sum(axis=1)
-        more = np.where(state.going, rule.next_look(drawn, state) - drawn, 0)
-        wins = rng.binomial(more, p0)
-        counts += np.stack([wins, more - wins], axis=1)
-        state = rule.look(state, counts)
+    state, _ = simulate(rule, p0, seed=2, selected=selected)
     assert at_most(state.certified > 0, 0.05)
 
 
@@ -115,7 +108,7 @@ def lower(counts, alpha):
 def test_a_planned_number_of_draws_leaves_the_bound_its_level(alpha, p):
     """Given up is radius 0, which is never wrong."""
     rule = RadiusRule(Schedule("radius", 5000, tolerance=0.05), alpha=alpha, bound="cohen")
-    state, counts = simulate(rule, p, n_select=100, seed=3)
+    state, counts = simulate(rule, p, seed=3)
     planned = counts.sum(axis=1) == state.planned
     assert len(np.unique(state.planned)) > 3
     wrong = planned & (lower(counts, alpha) > p)
@@ -139,6 +132,6 @@ def test_a_number_of_draws_that_the_votes_choose_is_caught():
 def test_an_image_that_is_well_above_a_level_is_rarely_given_up(p0):
     """Giving up is always sound; this is what it costs: under 2% of images half of the way up to 1."""
     rule = curve(CurveRule, [p0], n=10_000, alpha=0.05, block=100)
-    state, counts = simulate(rule, (1 + p0) / 2, n_select=100, seed=5)
+    state, counts = simulate(rule, (1 + p0) / 2, seed=5)
     assert (state.certified == 1).mean() > 0.98
     assert counts.sum(axis=1).mean() < 5000

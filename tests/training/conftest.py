@@ -1,13 +1,14 @@
 from pathlib import Path
 
 import pytest
+import torch
 
 from ars.data.digits import DigitsOnPhotographs
-from ars.experiments.build import build_model
-from ars.experiments.recipe import Classifier, Data, Mask, Recipe
-from ars.training.freezing import freeze_classifier
+from ars.recipes.build import build_model
+from ars.recipes.recipe import Classifier, Data, Mask, Recipe
 from ars.training.loop import Trainer
 from ars.training.settings import TrainSettings
+from ars.training.step import freeze_classifier
 
 RECIPE = Recipe(
     data=Data(passes=1),
@@ -22,10 +23,9 @@ def digits():
     return DigitsOnPhotographs(passes=1)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_trainer(digits):
     """A trainer of a tiny recipe in a folder; the same folder again is the same run, resumed."""
-    import torch
 
     def make(folder: Path, recipe: Recipe = RECIPE, identity: str | None = None, *, frozen: bool = False) -> Trainer:
         folder.mkdir(exist_ok=True)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from ars.certification.writing import WriteError
+from ars.atomic import WriteError
 from ars.training.checkpoint import (
     CheckpointError,
     load_model,
@@ -44,7 +44,7 @@ def test_a_full_disk_keeps_the_old_file_and_leaves_no_part(tmp_path, small_disk)
     path = tmp_path / "x.safetensors"
     save_tensors(path, {"a": torch.ones(1)}, {})
     old = path.read_bytes()
-    with pytest.raises(WriteError, match="all that was written before is kept, so make room"):
+    with pytest.raises(WriteError, match="free disk space"):
         save_tensors(path, {"a": torch.zeros(10_000)}, {})
     assert path.read_bytes() == old
     assert [file.name for file in tmp_path.iterdir()] == ["x.safetensors"]
@@ -54,7 +54,7 @@ def test_a_full_disk_keeps_the_old_file_and_leaves_no_part(tmp_path, small_disk)
 def test_something_else_is_refused(tmp_path, content):
     path = tmp_path / "x.safetensors"
     path.write_bytes(content)
-    with pytest.raises(CheckpointError, match="is damaged or not a safetensors file"):
+    with pytest.raises(CheckpointError, match="damaged"):
         load_tensors(path)
     with pytest.raises(CheckpointError, match="no checkpoint at"):
         load_tensors(tmp_path / "missing.safetensors")
@@ -63,46 +63,23 @@ def test_something_else_is_refused(tmp_path, content):
 def test_weights_of_another_shape_or_name_are_refused(tmp_path):
     model = nn.Linear(3, 2)
     path = tmp_path / "x.safetensors"
-    with pytest.raises(CheckpointError, match="another recipe: 1 tensors do not fit, weight for one"):
+    with pytest.raises(CheckpointError, match=r"1 tensors .* weight"):
         load_model(model, {"weight": torch.zeros(2, 4), "bias": torch.zeros(2)}, path)
-    with pytest.raises(CheckpointError, match="bias for one"):
+    with pytest.raises(CheckpointError, match="bias"):
         load_model(model, {"weight": torch.zeros(2, 3)}, path)
-
-
-@pytest.mark.parametrize("kind", ["adamw", "sgd"])
-def test_optimiser_states_come_back(kind):
-    def make():
-        torch.manual_seed(0)
-        model = nn.Linear(3, 2)
-        made = torch.optim.AdamW(model.parameters()) if kind == "adamw" else None
-        return model, made or torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-
-    def step(model, optimizer):
-        optimizer.zero_grad()
-        model(torch.ones(1, 3)).square().sum().backward()
-        optimizer.step()
-
-    model, optimizer = make()
-    step(model, optimizer)
-    other, other_optimizer = make()
-    load_model(other, {name: tensor.clone() for name, tensor in model.state_dict().items()}, None)
-    state = {name: tensor.clone() for name, tensor in optimizer_tensors({"it": optimizer}).items()}
-    load_optimizers({"it": other_optimizer}, state)
-    step(model, optimizer)
-    step(other, other_optimizer)
-    assert torch.equal(model.weight, other.weight)
 
 
 @pytest.mark.parametrize("kind", [torch.optim.AdamW, torch.optim.SGD])
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
-def test_a_fused_optimiser_goes_on_as_if_never_saved(tmp_path, kind, layout):
+@pytest.mark.parametrize("fused", [False, True])
+def test_an_optimiser_goes_on_as_if_never_saved(tmp_path, kind, layout, fused):
     images = torch.rand(2, 4, 8, 8)
     options = {"momentum": 0.9} if kind is torch.optim.SGD else {}
 
     def make():
         torch.manual_seed(0)
         network = nn.Conv2d(4, 5, 3).to(memory_format=layout)
-        return network, kind(network.parameters(), lr=0.1, fused=True, **options)
+        return network, kind(network.parameters(), lr=0.1, fused=fused, **options)
 
     def step(network, optimizer):
         optimizer.zero_grad()

@@ -1,7 +1,11 @@
+import dataclasses
+import json
+
 import pytest
 
+from ars.atomic import WriteError
 from ars.training import progress
-from ars.training.progress import Pace
+from ars.training.progress import Pace, Progress, write_log
 
 
 @pytest.fixture
@@ -33,3 +37,28 @@ def test_the_start_up_is_counted_apart_and_told_once(clock):
     clock.now = 70.0
     assert pace.read(120) == (20.0, 40.0)
     assert pace.start_up is None
+
+
+def test_the_log_has_one_line_of_an_epoch_that_was_done_again(tmp_path):
+    """After a kill, training goes on from a checkpoint that is older than the log."""
+    path = tmp_path / "train.jsonl"
+    for epoch, loss in ((1, 2.3), (2, 2.2), (3, 2.1), (2, 2.0)):
+        write_log(path, Progress(epoch, 3, loss, 0.1, 0.1, 0.25, 0.5, 100.0, None))
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [(line["epoch"], line["loss"]) for line in lines] == [(1, 2.3), (2, 2.0)]
+
+
+def test_a_log_that_cannot_be_written_keeps_its_lines(tmp_path, monkeypatch):
+    path = tmp_path / "train.jsonl"
+    epoch = Progress(1, 2, 2.3, 0.1, 0.1, 0.25, 0.5, 100.0, None)
+    write_log(path, epoch)
+    old = path.read_text()
+
+    def full(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(WriteError, match="space"):
+        write_log(path, dataclasses.replace(epoch, epoch=2))
+    assert path.read_text() == old
+    assert [item.name for item in tmp_path.iterdir()] == ["train.jsonl"]

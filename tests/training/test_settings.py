@@ -29,20 +29,6 @@ def test_cosine_warms_up_and_ends_near_zero():
     assert factors[-1] < 0.01
 
 
-def test_nonsense_is_refused():
-    with pytest.raises(ValueError, match="lr must be positive"):
-        Optimizer(lr=0)
-    with pytest.raises(ValueError, match="at least 1"):
-        TrainSettings(epochs=0)
-    with pytest.raises(ValueError, match="max_steps must be at least 1"):
-        TrainSettings(max_steps=0)
-    with pytest.raises(ValueError, match=r"mask_only_epochs must be at least 0 and below epochs=7, got 7; .*freeze"):
-        TrainSettings(mask_only_epochs=7)
-    for wrong in ({"every": 0}, {"factor": 0.0}, {"warmup": -0.1}):
-        with pytest.raises(ValueError, match="a schedule needs every >= 1"):
-            Schedule(**wrong)
-
-
 def test_the_mask_has_its_own_schedule_or_the_classifiers():
     steps = Schedule(name="steps", every=30, factor=0.1)
     settings = TrainSettings(epochs=100, schedule=steps, mask_schedule=Schedule(name="steps", every=40, factor=0.5))
@@ -64,21 +50,28 @@ def test_schedules_begin_anew_after_the_mask_only_epochs():
 
 
 @pytest.mark.parametrize(
-    ("make", "sentence"),
+    ("make", "named"),
     [
-        (lambda: TrainSettings(batch_size=100, accumulate=3), "accumulate must divide batch_size=100"),
-        (lambda: TrainSettings(accumulate=0), "accumulate must divide"),
-        (lambda: TrainSettings(draws=0), "draws must be at least 1"),
-        (lambda: TrainSettings(ema=1.0), "decay from 0"),
-        (lambda: TrainSettings(consistency=Consistency(weight=1.0)), "set train.draws to 2 or more"),
-        (lambda: Consistency(weight=-1.0), "weight must be at least 0"),
-        (lambda: SmoothAdv(epsilon=float("nan")), "epsilon must be at least 0"),
-        (lambda: SmoothAdv(steps=0), "steps of at least 1"),
-        (lambda: MaskPrior(weight=float("inf")), "weight must be at least 0 and finite"),
+        (lambda: Optimizer(lr=0), "lr"),
+        (lambda: TrainSettings(epochs=0), "epochs"),
+        (lambda: TrainSettings(max_steps=0), "max_steps"),
+        (lambda: TrainSettings(mask_only_epochs=7), "mask_only_epochs"),
+        (lambda: Schedule(every=0), "every"),
+        (lambda: Schedule(factor=0.0), "factor"),
+        (lambda: Schedule(warmup=-0.1), "warmup"),
+        (lambda: TrainSettings(batch_size=100, accumulate=3), "accumulate"),
+        (lambda: TrainSettings(accumulate=0), "accumulate"),
+        (lambda: TrainSettings(draws=0), "draws"),
+        (lambda: TrainSettings(ema=1.0), "ema"),
+        (lambda: TrainSettings(consistency=Consistency(weight=1.0)), "draws"),
+        (lambda: Consistency(weight=-1.0), "weight"),
+        (lambda: SmoothAdv(epsilon=float("nan")), "epsilon"),
+        (lambda: SmoothAdv(steps=0), "steps"),
+        (lambda: MaskPrior(weight=float("inf")), "weight"),
     ],
 )
-def test_regularisers_that_make_no_sense_are_refused(make, sentence):
-    with pytest.raises(ValueError, match=sentence):
+def test_what_makes_no_sense_is_refused_by_name(make, named):
+    with pytest.raises(ValueError, match=named):
         make()
 
 

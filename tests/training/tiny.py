@@ -5,14 +5,16 @@ import dataclasses
 import torch
 from torch import nn
 
-from ars.methods import adaptive, cohen, static_mask, sukenik, unicr
+from ars.methods.adaptive import adaptive
+from ars.methods.cohen import cohen
+from ars.methods.static_mask import static_mask
+from ars.methods.sukenik import sukenik
+from ars.methods.unicr import unicr
 from ars.models import StaticMask, UNet
 from ars.smoothing.mechanism import Tape
-from ars.training.objective import Objective
-from ars.training.optimizers import make_optimizers
-from ars.training.regularisers import smoothed_loss
+from ars.training.loss import Objective, smoothed_loss
 from ars.training.settings import Optimizer, TrainSettings
-from ars.training.stepping import Stepper
+from ars.training.step import Stepper, make_optimizers
 
 METHODS = ("adaptive", "cohen", "static_mask", "unicr", "sukenik")
 PLAIN = TrainSettings(batch_size=32, classifier=Optimizer(lr=0.01), mask=Optimizer(lr=0.01))

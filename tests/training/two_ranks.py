@@ -9,14 +9,14 @@ import torch
 from torch import Tensor, nn
 
 from ars.data.digits import DigitsOnPhotographs
-from ars.experiments.recipe import Classifier, Data, Mask, Recipe
-from ars.experiments.training import train_run
-from ars.methods import adaptive
+from ars.methods.adaptive import adaptive
 from ars.models import Normalize
+from ars.recipes.recipe import Classifier, Data, Mask, Recipe
 from ars.training.checkpoint import save_tensors
 from ars.training.loop import Interrupted, Trainer
 from ars.training.ranks import Ranks
 from ars.training.settings import Consistency, SmoothAdv, TrainSettings
+from ars.workflows.train import train_run
 
 CPU = torch.device("cpu")
 SETTINGS = TrainSettings(epochs=1, batch_size=128, precision="float32")
@@ -81,7 +81,7 @@ class Unfit(nn.Module):
 
 
 def main(folder: Path) -> None:
-    from ars.training.accelerated import AcceleratedRanks
+    from ars.training.distributed import AcceleratedRanks
 
     ranks, seen = AcceleratedRanks(CPU), {}
     try:

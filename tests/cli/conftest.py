@@ -1,0 +1,112 @@
+import dataclasses
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from ars.workflows.train import train_run
+
+from ..conftest import CPU, TINY
+
+# the recipe of the trained runs, on the command line
+TINY_OPTIONS = ["--data.passes=1", "--classifier.width=4", "--mask.width=2", "--train.batch_size=256",
+                "--train.precision=float32", "--device=cpu"]  # fmt: skip
+ONE_STEP = [*TINY_OPTIONS, "--train.max_steps=1"]
+QUICK = ["--n-select=20", "--n-estimate=60", "--precision=float32", "--device=cpu"]
+FEW = ["--examples=4", *QUICK]
+
+
+@pytest.fixture
+def run(trained, tmp_path):
+    """A copy of the trained run without records."""
+    return shutil.copytree(trained, tmp_path / "run", ignore=shutil.ignore_patterns("certify"))
+
+
+@pytest.fixture(scope="session")
+def cohen(tmp_path_factory):
+    """A trained run without a mask, for reading only."""
+    folder = tmp_path_factory.mktemp("runs") / "cohen"
+    assert train_run(dataclasses.replace(TINY, method="cohen"), folder, device=CPU)
+    return folder
+
+
+@pytest.fixture
+def desk(tmp_path, monkeypatch):
+    """An empty current folder, whose modules can be imported; there is no data."""
+    monkeypatch.delenv("ARS_DATA", raising=False)
+    folder = tmp_path / "desk"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    before = set(sys.modules)
+    yield folder
+    for name in set(sys.modules) - before:
+        if str(folder) in str(getattr(sys.modules[name], "__file__", "")):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def sentence(capsys):
+    """The one line that an error prints."""
+
+    def read():
+        [line] = [line for line in capsys.readouterr().err.splitlines() if line.startswith("ars")]
+        return line
+
+    return read
+
+
+@pytest.fixture
+def ranks(monkeypatch):
+    """Be one of several processes."""
+
+    def become(**variables):
+        for name, value in variables.items():
+            monkeypatch.setenv(name, str(value))
+
+    return become
+
+
+def picture(path, width=24, height=24, seed=0, channels=3):
+    """A file of random pixels."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pixels = np.random.default_rng(seed).integers(0, 256, (height, width, channels), dtype=np.uint8)
+    Image.fromarray(pixels).save(path)
+    return path
+
+
+def fill(folder, names=("cat", "dog"), seed=0, images=40, side=16):
+    """A folder of each class with images in it."""
+    for number in range(images):
+        for place, name in enumerate(names):
+            picture(folder / name / f"{number}.png", side, side, seed=[seed, number, place])
+    return folder
+
+
+def command(*arguments, **options):
+    """Start ars in a process of its own."""
+    line = [sys.executable, "-m", "ars.cli", *map(str, arguments)]
+    return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+
+def wait_for(process, *patterns, under):
+    """Wait until there are such files."""
+    deadline = time.monotonic() + 120
+    while not all(list(under.glob(pattern)) for pattern in patterns):
+        assert time.monotonic() < deadline
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+
+
+def interrupt(*_, **__):
+    raise KeyboardInterrupt
+
+
+def signal_self(number):
+    os.kill(os.getpid(), number)

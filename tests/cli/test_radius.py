@@ -1,0 +1,57 @@
+import json
+from fractions import Fraction
+
+import pytest
+from mpmath import mp
+
+from ars.cli.main import main
+from ars.theory import ars_radius_l2, ars_radius_linf
+
+
+def test_it_prints_what_the_theory_says(capsys):
+    assert main(["radius", "--sigma", "0.7", "0.7", "--masked", "--dim", "3072", "--p-plus", "0.99", "--json"]) == 0
+    typed = Fraction(99, 100)
+    assert json.loads(capsys.readouterr().out)["radius"] == ars_radius_linf([0.7, 0.7], 3072, typed, 1 - typed)
+    assert main(["radius", "--sigma", "0.5", "--dim", "3072", "--p-plus", "0.4"]) == 0
+    assert "abstain" in capsys.readouterr().out
+    assert main(["radius", "--sigma", "0.5", "--dim", "3072", "--p-plus", "0.99", "--norm", "l2"]) == 0
+    assert capsys.readouterr().out == "radius 1.163173 in l2\n"
+
+
+def test_a_bound_on_the_runner_up_counts_in_both_norms(capsys):
+    question = ["radius", "--sigma=0.5", "--dim=3072", "--p-plus=0.6", "--p-minus=0.1", "--json"]
+    typed = Fraction(6, 10), Fraction(1, 10)
+    assert main(question) == 0
+    assert json.loads(capsys.readouterr().out)["radius"] == ars_radius_linf([0.5], 3072, *typed)
+    assert main([*question, "--norm=l2"]) == 0
+    assert json.loads(capsys.readouterr().out)["radius"] == ars_radius_l2([0.5], *typed)
+
+
+def test_a_probability_that_was_typed_is_not_rounded_up(capsys):
+    for typed in ("0.99999999999999985", "0.500000000000000056"):
+        assert main(["radius", "--sigma=1", "--dim=1", "--norm=l2", f"--p-plus={typed}", "--json"]) == 0
+        with mp.workdps(60):
+            exact = mp.sqrt(2) * mp.erfinv(2 * mp.mpf(typed) - 1)
+            assert json.loads(capsys.readouterr().out)["radius"] < exact
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--sigma", "0", "--dim", "3072", "--p-plus", "0.9"], "positive"),
+        (["--sigma", "0.5", "--dim", "0", "--p-plus", "0.9"], "dim"),
+        (["--sigma", "0.5", "--dim", "3", "--p-plus", "1.0"], "p_plus"),
+        (["--sigma", "0.5", "--dim", "3", "--p-plus", "0.9", "--norm", "l2", "--masked"], "'linf'"),
+    ],
+)
+def test_a_bad_question_gets_one_sentence(arguments, words, sentence):
+    assert main(["radius", *arguments]) == 2
+    assert words in sentence()
+
+
+@pytest.mark.parametrize("typed", ["--p-plus=nan", "--p-plus=1/0", "--p-minus=-0.1", "--p-plus=1e-99999999"])
+def test_what_is_not_a_probability_is_refused(typed, sentence):
+    with pytest.raises(SystemExit) as caught:
+        main(["radius", typed])
+    assert caught.value.code == 2
+    assert "must be a probability" in sentence()

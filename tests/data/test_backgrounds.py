@@ -1,0 +1,155 @@
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from ars.atomic import WriteError
+from ars.data.backgrounds import (
+    FORMER,
+    KNOWN,
+    SUFFIX,
+    checksum_path,
+    load_backgrounds,
+    read_pack,
+    sha256_of,
+    write_pack,
+)
+from ars.data.files import Files
+from ars.data.kinds import DataError
+from ars.data.locate import BACKGROUNDS, cache_folders, locate
+
+CODE = """
+import sys, torch
+from pathlib import Path
+from ars.data.backgrounds import write_pack
+train = torch.arange(48, dtype=torch.uint8).view(4, 3, 2, 2)
+tensors = {"train": train, "test": torch.zeros_like(train)}
+print(write_pack(Path(sys.argv[1]), tensors, {"name": "scenes", "side": 2, "filter": "bilinear"}).sha256)
+"""
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("written")
+    subprocess.run([sys.executable, "-c", CODE, str(folder / "pack.safetensors")], check=True)
+    return folder
+
+
+@pytest.fixture
+def path(written, tmp_path):
+    shutil.copytree(written, tmp_path / "a")
+    return tmp_path / "a" / "pack.safetensors"
+
+
+def test_a_pack_comes_back_as_it_was_written(path):
+    pack = read_pack(path)
+    assert torch.equal(pack.tensors["train"], torch.arange(48, dtype=torch.uint8).view(4, 3, 2, 2))
+    assert pack.about == {"name": "scenes", "side": 2, "filter": "bilinear"}
+    assert checksum_path(path).read_text() == f"{pack.sha256}  {path.name}\n"
+    assert pack.sha256 == sha256_of(path)
+    assert sorted(other.name for other in path.parent.iterdir()) == [path.name, checksum_path(path).name]
+
+
+def test_its_bytes_do_not_depend_on_the_process(path, tmp_path):
+    again = subprocess.run(
+        [sys.executable, "-c", CODE, str(tmp_path / "b.safetensors")], capture_output=True, text=True
+    )
+    assert again.stdout.strip() == read_pack(path).sha256
+
+
+def test_it_can_be_read_by_whoever_may_read_its_checksum(path):
+    assert path.stat().st_mode == checksum_path(path).stat().st_mode
+
+
+@pytest.mark.parametrize("position", [0, 9, -1])
+def test_a_changed_byte_is_seen(path, position):
+    content = bytearray(path.read_bytes())
+    content[position] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(DataError, match="SHA-256"):
+        read_pack(path)
+
+
+def test_half_a_pack_is_refused(path):
+    path.write_bytes(path.read_bytes()[:-5])
+    with pytest.raises(DataError, match="SHA-256"):
+        read_pack(path)
+    checksum_path(path).unlink()
+    with pytest.raises(DataError, match="sha256 is missing"):
+        read_pack(path)
+
+
+def test_what_is_no_pack_is_refused_even_with_a_checksum(tmp_path):
+    path = tmp_path / "x.safetensors"
+    path.write_text("text")
+    checksum_path(path).write_text(f"{sha256_of(path)}  {path.name}\n")
+    with pytest.raises(DataError, match="is not a pack"):
+        read_pack(path)
+
+
+def test_a_full_disk_leaves_the_old_pack(path, monkeypatch):
+    before = path.read_bytes()
+
+    def full(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(WriteError, match="space"):
+        write_pack(path, {"train": torch.zeros(1, 3, 2, 2, dtype=torch.uint8)}, {})
+    assert path.read_bytes() == before
+    assert len(list(path.parent.iterdir())) == 2
+    read_pack(path)
+
+
+def test_backgrounds_are_resized_whole_and_packed_once(tmp_path, write_backgrounds):
+    root = write_backgrounds(tmp_path / "scenes")
+    scenes = load_backgrounds(str(root), 48)
+    with Image.open(root / "test" / "002.jpg") as picture:
+        expected = np.asarray(picture.resize((48, 48), Image.Resampling.BILINEAR))
+    assert np.array_equal(scenes.test[2].permute(1, 2, 0).numpy(), expected)
+    archive = shutil.make_archive(str(tmp_path / "zipped" / "scenes"), "zip", root)
+    zipped = load_backgrounds(archive, 48)
+    assert zipped.digest == scenes.digest  # the same names and contents: the same pack
+
+
+def test_the_pack_is_enough_where_the_originals_are_not(tmp_path, monkeypatch, write_backgrounds):
+    monkeypatch.setenv("ARS_DATA", str(tmp_path))
+    root = write_backgrounds(tmp_path / "backgrounds")
+    scenes = load_backgrounds(None, 48)
+    shutil.rmtree(root)
+    there = load_backgrounds(None, 48)
+    assert torch.equal(there.test, scenes.test)
+    assert (there.name, there.digest) == (scenes.name, scenes.digest)
+    [pack] = cache_folders()[0].glob(f"*{SUFFIX}")
+    assert pack.parent == tmp_path / "packs"
+    assert torch.equal(load_backgrounds(str(pack), 48).train, scenes.train)
+    with pytest.raises(DataError, match="64x64"):
+        load_backgrounds(str(pack), 64)
+    with pytest.raises(DataError, match="background images"):
+        load_backgrounds(None, 64)
+
+
+@pytest.mark.usefixtures("real_data")
+def test_packs_of_the_scenes_keep_their_name():
+    files = Files(locate(None, BACKGROUNDS, what="", key=""))
+    assert KNOWN[FORMER[files.digest(files.images("train") + files.images("test"))]] == "scene backgrounds"
+
+
+def test_too_few_backgrounds_are_refused(tmp_path, write_backgrounds):
+    root = write_backgrounds(tmp_path / "few", train=1)
+    with pytest.raises(DataError, match="train/, found 1"):
+        load_backgrounds(str(root), 40)
+    with pytest.raises(DataError, match=r"data\.backgrounds names .*nowhere"):
+        load_backgrounds(str(tmp_path / "nowhere"), 40)
+
+
+def test_an_unreadable_background_is_named(tmp_path, write_backgrounds):
+    root = write_backgrounds(tmp_path / "scenes")
+    (root / "train" / "x.jpg").write_text("no image")
+    with pytest.raises(DataError, match=r"scenes/train/x\.jpg"):
+        load_backgrounds(str(root), 40)
+    assert not list(cache_folders()[0].glob(f"*{SUFFIX}*"))

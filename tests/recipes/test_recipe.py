@@ -1,0 +1,47 @@
+import dataclasses
+
+import pytest
+
+from ars.recipes.read import read_recipe
+from ars.recipes.recipe import Classifier, Recipe
+from ars.training.settings import TrainSettings
+
+ALONE = TrainSettings(epochs=2, mask_only_epochs=1)
+FROZEN = Classifier(from_run="x", freeze=True)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Recipe(method="cohen", classifier=FROZEN), "nothing to train"),
+        (lambda: Classifier(freeze=True), r"classifier\.freeze"),
+        (lambda: Classifier(weights="x"), r"classifier\.factory"),
+        (lambda: Classifier(factory="a:b", weights="x", from_run="y"), "both"),
+        (lambda: Recipe(method="unicr", train=ALONE), "unicr has no mask"),
+        (lambda: Recipe(classifier=FROZEN, train=ALONE), "mask_only_epochs"),
+    ],
+)
+def test_a_classifier_and_a_mask_that_do_not_go_together_are_refused(make, words):
+    with pytest.raises(ValueError, match=words):
+        make()
+
+
+@pytest.mark.parametrize(("beta", "norm"), [("2", "l2"), ("1.5", "linf"), ("null", "linf")])
+def test_unicr_takes_the_norms_that_its_noise_is_certified_for(beta, norm):
+    assert read_recipe(None, ["--method", "unicr", "--beta", beta, "--certify.norm", norm]).certify.norm == norm
+
+
+def test_the_identity_is_that_of_the_weights():
+    recipe = Recipe()
+    assert dataclasses.replace(recipe, sigma=0.6).identity != recipe.identity
+    certify = dataclasses.replace(recipe.certify, n_estimate=7)
+    assert dataclasses.replace(recipe, certify=certify).identity == recipe.identity
+    often = TrainSettings(checkpoint_minutes=0.1)
+    assert dataclasses.replace(recipe, train=often).identity == recipe.identity
+
+
+def test_the_certified_norm_decides_the_weights_if_there_is_an_attack():
+    linf, l2 = (["--method", "cohen", "--certify.norm", norm] for norm in ("linf", "l2"))
+    assert read_recipe(None, linf).identity == read_recipe(None, l2).identity
+    attack = ["--train.smoothadv.epsilon", "0.1"]
+    assert read_recipe(None, linf + attack).identity != read_recipe(None, l2 + attack).identity
