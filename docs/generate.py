@@ -174,8 +174,8 @@ def modes() -> str:
 
 def sweeps() -> str:
     """Every sweep file: its cells, how many are packed in results/, and the plan's estimate."""
-    from ars.experiments.sweeps.file import read_sweep
-    from ars.experiments.sweeps.plan import make_plan
+    from ars.workflows.sweeps.file import read_sweep
+    from ars.workflows.sweeps.plan import make_plan
 
     rows = []
     for path in sorted((ROOT / "recipes/sweeps").glob("*.yaml")):
