@@ -7,7 +7,7 @@ TEST_ENV := OMP_NUM_THREADS=1
 
 # what make results needs: neither torch nor a GPU
 RESULTS_VENV := .venv-results
-RESULTS_NEEDS := numpy scipy PyYAML 'jsonargparse[signatures]' rich pillow matplotlib jinja2
+RESULTS_NEEDS := numpy scipy PyYAML pydantic rich pillow matplotlib jinja2
 
 .PHONY: demo results test test-all lint clean
 

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from ars.recipes.read import read_recipe, recipe_parser
+from ars.recipes.read import read_recipe
 from ars.recipes.recipe import Recipe, RecipeError
 
 DIGITS = Path(__file__).parents[2] / "recipes" / "digits.yaml"
@@ -17,7 +17,7 @@ DIGITS = Path(__file__).parents[2] / "recipes" / "digits.yaml"
         (b"words", "a str"),
         (b"\xfd\x00", "not a text file"),
         (b"method: cohen\nsigma: 1.0\nmethod: adaptive", "method .*twice, on lines 1 and 3"),
-        (b"train:\n  mask: {lr: 0.1, lr: 0.2}", r"train\.mask\.lr .*twice, on line 2"),
+        (b"train:\n  mask: {lr: 0.1, lr: 0.2}", r"lr .*twice, on line 2"),
         (b"sigma: [", "YAML"),
     ],
 )
@@ -65,7 +65,7 @@ def test_dotted_overrides_change_single_values():
         ("train: {mask: {lr: }}", "train.mask.lr is empty"),
         ("start: {through: }", "start.through is empty"),
         ("data: {kind: }", "data.kind is empty"),
-        ("1: 2", "1 is "),
+        ("1: 2", "key 1"),
         ("a: &a [*a]", "contains itself"),
         ("train: &a {train: *a}", "contains itself"),
         ("sigma: " + 3000 * "[" + 3000 * "]", "nested too deeply"),
@@ -139,21 +139,3 @@ def test_what_may_be_null_may_be_empty(tmp_path):
     path = tmp_path / "recipe.yaml"
     path.write_text("beta:\nstart:\ndata: {size: , root: }\ncertify: {tolerance: }\n")
     assert read_recipe(path) == Recipe()
-
-
-def test_the_parser_keeps_nothing_of_the_recipe_before(tmp_path):
-    first = tmp_path / "first.yaml"
-    first.write_text("method: unicr\nsigma: 0.9\nbeta: 2.5\ndata: {kind: cifar_backgrounds, size: 96}\nshare: 0.4\n")
-    before = read_recipe(first, ["--train.epochs", "3", "--start.size", "32"])
-    assert (before.method, before.sigma, before.train.epochs) == ("unicr", 0.9, 3)
-    assert read_recipe() == Recipe()
-    with pytest.raises(RecipeError):
-        read_recipe(first, ["--sigma", "much"])
-    assert read_recipe() == Recipe()
-    assert read_recipe(first, ["--train.epochs", "3", "--start.size", "32"]) == before
-
-
-def test_the_help_of_the_parser_explains_every_key():
-    text = recipe_parser().format_help()
-    for key in ("--sigma", "--train.mask.lr", "--certify.n_estimate", "--data.kind", "noise budget"):
-        assert key in text

@@ -1,4 +1,4 @@
-"""What fails in code of one's own is told in one sentence, with its line; what fails in ours is not hidden."""
+"""Errors in the user's code become one sentence with their line; errors in ours are not hidden."""
 
 import sys
 
@@ -83,16 +83,16 @@ def line_of(text):
 @pytest.mark.parametrize(
     ("name", "words", "line"),
     [
-        ("number", "a guarantee must be a trade-off function such as ars.theory.Gaussian(mu), got float", ""),
+        ("number", "ars.theory.Gaussian(mu), got float", ""),
         ("misspelt", "has no attribute", "        return ars.theory.Gaussian(ball.radios)"),
-        ("bare", "Bare.release must return ars.Release(value, weight, std), all three tensors, got Tensor", ""),
-        ("floats", "Floats.release must return ars.Release(value, weight, std), all three tensors, got [", ""),
+        ("bare", "Bare.release must return ars.Release", ""),
+        ("floats", "Floats.release must return ars.Release", ""),
         ("torchs", "ars.normal_like or ars.draw_like", ""),
-        ("text", "failed: TypeError", ""),
+        ("text", "TypeError", ""),
         ("later", "KeyError: 'later'", '            raise KeyError("later")'),
     ],
 )
-def test_a_mistake_in_a_model_of_ones_own_is_one_sentence(name, words, line, tmp_path, capsys, monkeypatch):
+def test_a_mistake_in_the_users_own_model_is_one_sentence(name, words, line, tmp_path, capsys, monkeypatch):
     (tmp_path / "own_code.py").write_text(CODE)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -106,7 +106,7 @@ def test_a_mistake_in_a_model_of_ones_own_is_one_sentence(name, words, line, tmp
         assert f"(own_code.py, line {line_of(line)})" in said.replace(f"{tmp_path}/", "")
 
 
-def test_what_is_ours_and_what_is_a_sentence_already_goes_through():
+def test_errors_of_ours_sentences_and_lack_of_memory_pass_unchanged():
     with pytest.raises(KeyError), explain_errors(None):
         raise KeyError("ours")
     with pytest.raises(ValueError, match=r"^a sentence$"), explain_errors("own:net"):

@@ -1,13 +1,14 @@
 """Reading recipes: YAML files and dotted overrides, with one plain sentence for each error."""
 
+import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from types import NoneType
-from typing import Any, cast, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args, get_origin
 
 import yaml
 
@@ -15,6 +16,11 @@ from ars.data.kinds import KEYS
 from ars.recipes.recipe import Recipe, RecipeError
 from ars.runs.paths import RECIPE
 
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+    from pydantic_core import ErrorDetails
+
+Settings = TypeVar("Settings")
 KINDS = {
     "int": "a whole number",
     "float": "a number",
@@ -24,17 +30,6 @@ KINDS = {
     "dict": "keys with values",
     "NoneType": "null",
 }
-
-
-def plain_error(error: Exception) -> str:
-    """The message of the parser or of our dataclasses, in plain words.
-
-    >>> plain_error(ValueError("Parser key \\"train.epochs\\":\\n  Expected a <class 'int'>. Got value: abc"))
-    'train.epochs must be a whole number, got abc'
-    >>> plain_error(ValueError("Group 'train' does not accept option 'epoch'"))
-    'there is no key train.epoch'
-    """
-    return _translated(" ".join(str(error).split()), "")
 
 
 def one_of(choices: Sequence[str]) -> str:
@@ -53,126 +48,113 @@ def suggestion(word: str, words: Sequence[str]) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
-def _translated(text: str, key: str) -> str:
-    """A message about a key; messages about parts are nested."""
-    if match := re.fullmatch(r'Parser key "([^"]+)": (.*)', text):
-        return _translated(match[2], _joined(key, match[1]))
-    if match := re.fullmatch(r"Problem with given class_path '[^']*': (.*)", text):
-        return _translated(match[1], key)
-    if match := re.fullmatch(r"Does not validate .*? Errors: - (.*) Given value type: .*? Given value: ?(.*)", text):
-        inner = match[1].removesuffix(" - Expected a <class 'NoneType'>")
-        if inner.startswith(("Not a valid subclass", "Expected a dot import path")):
-            return f"{key} must be keys with values or null, got {match[2]}"
-        return _expected(key, match[1], match[2]) if inner.startswith("Expected") else _translated(inner, key)
-    if match := re.fullmatch(r"(Expected a .*)\. Got value: ?(.*)", text):
-        return _expected(key, match[1], match[2])
-    if match := re.fullmatch(r"(?:Group '([^']+)' does not accept option|Option) '([^']+)'(?: is not accepted)?", text):
-        return f"there is no key {_joined(_joined(key, match[1]), match[2])}"
-    return text
+class Loader(yaml.SafeLoader):
+    """YAML in which 1e-3 is a number, as in YAML 1.2, and no key may be given twice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """The mapping, unless a key is repeated."""
+        lines: dict[str, int] = {}
+        for key, _ in node.value:
+            name, line = str(key.value), key.start_mark.line + 1
+            if name in lines:
+                where = f"line {line}" if lines[name] == line else f"lines {lines[name]} and {line}"
+                raise ValueError(f"{name} is given twice, on {where}; keep one of them")
+            lines[name] = line
+        return super().construct_mapping(node, deep)
 
 
-def _expected(key: str, errors: str, value: str) -> str:
-    found = re.findall(r"Expected a (?:<class '(\w+)'>|typing\.Literal\[([^]]*)\])", errors)
-    choices = [choice for _, listed in found for choice in re.findall(r"'([^']*)'", listed)]
-    kinds = [KINDS.get(kind, kind) for kind, _ in found if kind]
-    wanted = " or ".join([*([one_of(choices)] if choices and not kinds else choices), *kinds])
-    return f"{key} must be {wanted}, got {value or 'nothing'}{suggestion(value, choices)}"
+NUMBER = re.compile(r"^[-+]?(\d[\d_]*)(\.[\d_]*)?[eE][-+]?\d+$")
+Loader.add_implicit_resolver("tag:yaml.org,2002:float", NUMBER, list("-+0123456789"))
 
 
-def _joined(part: str, key: str | None) -> str:
-    return ".".join(name for name in (part, key) if name)
+def read_mapping(path: Path, what: str, example: str) -> dict[str, Any]:
+    """The keys and values of a YAML file; what names its content, example one of its keys."""
+    try:
+        content = yaml.load(path.read_text(encoding="utf-8"), Loader)
+        json.dumps(content, default=str)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"it is not a text file; write the {what} in YAML") from error
+    except RecursionError as error:
+        raise ValueError(f"it is nested too deeply for a {what}; fix it") from error
+    except yaml.YAMLError as error:
+        raise ValueError(f"it is not valid YAML: {' '.join(str(error).split())}; fix it") from error
+    except ValueError as error:
+        raise ValueError("a value contains itself; fix it" if "ircular" in str(error) else str(error)) from error
+    if not isinstance(content, dict):
+        found = "it is empty" if content is None else f"it holds a {type(content).__name__}"
+        raise ValueError(f"{found}; a {what} has keys such as {example!r}")
+    return content
 
 
-def misfits(content: dict[Any, Any], kind: Any, prefix: str = "") -> Iterator[str]:
-    """Errors: keys that are not text, keys without a required value, and unknown keys without content.
+def validated(kind: type[Settings], content: Mapping[str, Any]) -> Settings:
+    """The dataclass with these values and defaults for the others; a wrong value or key is a ValueError.
 
-    >>> from ars.recipes.recipe import Recipe
-    >>> next(misfits({"train": {"epochs": None}}, Recipe))
-    'train.epochs is empty; give it a value or leave it out'
+    >>> validated(Recipe, {"train": {"epochs": "abc"}})
+    Traceback (most recent call last):
+    ValueError: train.epochs must be a whole number, got abc
     """
+    from pydantic import ValidationError
+
+    for name in _unknown(kind, content):
+        raise ValueError(f"there is no key {name}")
+    try:
+        # as JSON, a list is a tuple and keys with values are a dataclass, and nothing else is converted
+        made: Settings = _adapter(cast(Any, kind)).validate_json(json.dumps(content, default=str), strict=True)
+    except ValidationError as error:
+        raise ValueError(_sentence(kind, error.errors()[0])) from error
+    return made
+
+
+@cache
+def _adapter(kind: Any) -> "TypeAdapter[Any]":
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
+
+
+def _unknown(kind: Any, content: Mapping[Any, Any], prefix: str = "") -> Iterator[str]:
+    """The dotted names of keys that a dataclass does not have; of an unknown part, its first key."""
     known = {key.name: key.type for key in fields(kind)}
     for key, value in content.items():
-        if key in known:
-            yield from _misfits(value, known[key], prefix + key)
-        elif not isinstance(key, str):
-            yield f"{prefix}{key} is not a key; a key is a word"
-        elif value == {}:
-            yield f"there is no key {prefix}{key}"
+        if key not in known:
+            first = next(iter(value), None) if isinstance(value, dict) else None
+            yield f"{prefix}{key}" if first is None else f"{prefix}{key}.{first}"
+            continue
+        for part in (known[key], *get_args(known[key])):
+            items = value if isinstance(value, list) else [value]
+            for item in (item for item in items if is_dataclass(part) and isinstance(item, dict)):
+                yield from _unknown(part, item, f"{prefix}{key}.")
 
 
-def _misfits(value: Any, kind: Any, name: str) -> Iterator[str]:
-    kinds = (kind,) if get_origin(kind) in (None, tuple, dict) else get_args(kind)
-    if value is None and not {NoneType, Any} & set(kinds):
-        yield f"{name} is empty; give it a value or leave it out"
-    elif all(map(is_dataclass, kinds)) and not isinstance(value, dict):
-        yield f"{name} must be keys with values, got {value}"
-    for option in kinds:
-        if is_dataclass(option) and isinstance(value, dict):
-            yield from misfits(value, option, f"{name}.")
-        if get_origin(option) is tuple and isinstance(value, list):
-            for position, item in enumerate(value):
-                yield from _misfits(item, get_args(option)[0], f"{name}[{position}]")
-        if get_origin(option) is dict and isinstance(value, dict):
-            yield from (f"{name}.{key} is not a key; a key is a word" for key in value if not isinstance(key, str))
-            for key, item in value.items():
-                yield from _misfits(item, get_args(option)[1], f"{name}.{key}")
+def _sentence(kind: Any, error: "ErrorDetails") -> str:
+    """What pydantic found, in plain words: the key, what it must be, and what it is."""
+    if error["type"] == "value_error":
+        return str(error["ctx"]["error"])
+    name, kinds = "", (kind,)
+    for place in error["loc"]:  # which also names the members of unions
+        if isinstance(place, int):
+            name, kinds = f"{name}[{place}]", tuple(part for kind in kinds for part in get_args(kind)[:1])
+            continue
+        part = next((part for part in kinds if is_dataclass(part)), None)
+        known = {key.name: key.type for key in fields(part)} if part else {}
+        if place in known:
+            found = known[place]
+            union = get_origin(found) not in (None, tuple, dict, Literal)
+            name, kinds = f"{name}.{place}".lstrip("."), get_args(found) if union else (found,)
+        elif values := [get_args(kind)[1] for kind in kinds if get_origin(kind) is dict]:
+            name, kinds = f"{name}.{place}", tuple(values)
+    value = error["input"]
+    if value is None and not (part := next((part for part in kinds if is_dataclass(part)), None)):
+        return f"{name} is empty; give it a value or leave it out"
+    choices = [str(choice) for part in kinds if get_origin(part) is Literal for choice in get_args(part)]
+    words = [_word(part) for part in kinds if get_origin(part) is not Literal]
+    wanted = " or ".join([*([one_of(choices)] if choices and not words else choices), *words])
+    return f"{name} must be {wanted}, got {'nothing' if value is None else value}{suggestion(str(value), choices)}"
 
 
-def contains_itself(value: Any, within: tuple[int, ...] = ()) -> bool:
-    """Whether an alias makes a value part of itself.
-
-    >>> import yaml
-    >>> contains_itself(yaml.safe_load("a: &a {b: *a}")), contains_itself(yaml.safe_load("{a: &a {b: 1}, c: *a}"))
-    (True, False)
-    """
-    if not isinstance(value, dict | list):
-        return False
-    inner = value.values() if isinstance(value, dict) else value
-    return id(value) in within or any(contains_itself(item, (*within, id(value))) for item in inner)
-
-
-def repeated_key(text: str) -> str | None:
-    """The first repeated key and its lines; None if there is none, or if the text is not YAML.
-
-    >>> repeated_key("train:\\n  epochs: 3\\n  epochs: 4")
-    'train.epochs is given twice, on lines 2 and 3; keep one of them'
-    """
-    try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.YAMLError:
-        return None
-    found = next(_repeated(root, "", set()), None) if root else None
-    if found is None:
-        return None
-    name, first, second = found
-    where = f"line {first}" if first == second else f"lines {first} and {second}"
-    return f"{name} is given twice, on {where}; keep one of them"
-
-
-def _repeated(node: yaml.Node, prefix: str, seen: set[int]) -> Iterator[tuple[str, int, int]]:
-    """The dotted names with both lines; a node that aliases repeat is visited once."""
-    if id(node) in seen:
-        return
-    seen.add(id(node))
-    if isinstance(node, yaml.SequenceNode):
-        for item in node.value:
-            yield from _repeated(item, prefix, seen)
-    if not isinstance(node, yaml.MappingNode):
-        return
-    lines: dict[str, int] = {}
-    for key, value in node.value:
-        name, line = str(key.value), key.start_mark.line + 1
-        if name in lines:
-            yield prefix + name, lines[name], line
-        lines[name] = line
-        yield from _repeated(value, f"{prefix}{name}.", seen)
-
-
-def source_sigma(recipe: Recipe) -> float | None:
-    """The noise level of the run that classifier.from_run names; None without a run, or if it has no recipe."""
-    source = recipe.classifier.from_run
-    path = None if source is None else Path(source).expanduser() / RECIPE
-    return read_recipe(path).sigma if path and path.is_file() else None
+def _word(kind: Any) -> str:
+    plain = "dict" if is_dataclass(kind) else getattr(get_origin(kind) or kind, "__name__", str(kind))
+    return KINDS.get(plain, plain)
 
 
 def read_recipe(path: Path | None = None, overrides: Sequence[str] = ()) -> Recipe:
@@ -180,72 +162,51 @@ def read_recipe(path: Path | None = None, overrides: Sequence[str] = ()) -> Reci
     if path is not None and not path.is_file():
         pipe = path.exists() and not path.is_dir()
         raise RecipeError(f"{path} is not a file; save the recipe to one" if pipe else f"there is no recipe at {path}")
-    if path is not None:
-        _check_mapping(path)
-    arguments = [*([f"--recipe={path}"] if path else []), *overrides]
-    parser = recipe_parser()
-    from jsonargparse import ArgumentError
-
+    given = dict(_pairs(overrides))
     try:
-        values = parser.instantiate(parser.parse_args(arguments))
-        return Recipe(**{key.name: values[key.name] for key in fields(Recipe)})
-    except (ArgumentError, ValueError, TypeError) as error:
-        raise RecipeError(_located(plain_error(error), path, overrides)) from error
+        content = {} if path is None else read_mapping(path, "recipe", "sigma: 0.5")
+        for name, text in given.items():
+            _put(content, name, text)
+        return validated(Recipe, content)
+    except (ValueError, TypeError) as error:
+        raise RecipeError(_located(str(error), path, given)) from error
 
 
-def imported_model(path: Path) -> dict[str, Any] | None:
-    """The content of a recipe.yaml that describes an imported model, else None; nothing is imported here."""
+def _pairs(overrides: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Names and values of --name=value and --name value."""
+    rest = iter(overrides)
+    for option in rest:
+        name, equals, value = option.removeprefix("--").partition("=")
+        yield name, value if equals else next(rest, "")
+
+
+def _put(content: dict[str, Any], name: str, text: str) -> None:
+    """Set a dotted key to the value that a text stands for in YAML; a key that takes text gets it as it is."""
+    *parts, last = name.split(".")
+    kind: Any = Recipe
+    for part in (*parts, last):
+        kind = next((inner for inner in (kind, *get_args(kind)) if is_dataclass(inner)), None)
+        kind = {key.name: key.type for key in fields(kind)}.get(part) if kind else None
+    for part in parts:
+        inner = content.get(part)
+        content[part] = inner = dict(inner) if isinstance(inner, dict) else {}
+        content = inner
+    takes = (kind, *get_args(kind)) if get_origin(kind) is not tuple else ()
+    value = _parsed(text)
+    other = (value is None and NoneType in takes) or (isinstance(value, int | float) and float in takes)
+    content[last] = value if other or not any(part is str or get_origin(part) is Literal for part in takes) else text
+
+
+def _parsed(text: str) -> Any:
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError):
-        return None  # read_recipe reports the error
-    match content:
-        case {"model": str(), "sigma": float(), "data": {"kind": kind}} if kind in KEYS:
-            return dict(content)
-    return None
+        return yaml.load(text, Loader)
+    except yaml.YAMLError:
+        return text
 
 
-def _check_mapping(path: Path) -> None:
-    """Refuse a file that is not a recipe at all, with better advice than the parser's."""
-    try:
-        text = path.read_text(encoding="utf-8")
-        content = yaml.safe_load(text)
-    except UnicodeDecodeError as error:
-        raise RecipeError(
-            f"{path} is not a text file; write the recipe in YAML ('ars train --keys' lists its keys)"
-        ) from error
-    except RecursionError as error:
-        raise RecipeError(f"{path} is nested too deeply for a recipe; fix it") from error
-    except yaml.YAMLError as error:
-        raise RecipeError(f"{path} is not valid YAML: {' '.join(str(error).split())}; fix it") from error
-    if not isinstance(content, dict):
-        found = "is empty" if content is None else f"holds a {type(content).__name__}"
-        raise RecipeError(f"{path} {found}; a recipe has keys such as 'sigma: 0.5' ('ars train --keys' lists them)")
-    if contains_itself(content):
-        raise RecipeError(f"{path} has a value that contains itself; fix it")
-    if twice := repeated_key(text):
-        raise RecipeError(f"{path}: {twice}")
-    for name, value in _no_parts(content, Recipe()):
-        advice = "give some ('ars train --keys' lists them) or leave it out"
-        raise RecipeError(f"{path}: {name} must be keys with values, got {value}; {advice}")
-    for misfit in misfits(content, Recipe):
-        raise RecipeError(_located(misfit, path, ()))
-
-
-def _no_parts(content: dict[str, Any], part: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Values given instead of the keys of a part; the parser would silently use its own defaults for them."""
-    for key in fields(part):
-        inner, value = getattr(part, key.name), content.get(key.name, {})
-        if is_dataclass(inner) and isinstance(value, dict):
-            yield from _no_parts(value, inner, f"{prefix}{key.name}.")
-        elif is_dataclass(inner):
-            yield prefix + key.name, "nothing" if value is None else value
-
-
-def _located(sentence: str, path: Path | None, overrides: Sequence[str]) -> str:
+def _located(sentence: str, path: Path | None, overrides: Mapping[str, str]) -> str:
     """The sentence with the file or option at fault, and a similar key if there is one."""
-    key, _, _ = sentence.partition(" must ")
-    if f"--{key}" in {option.partition("=")[0] for option in overrides}:
+    if sentence.partition(" ")[0] in overrides:
         return sentence
     if unknown := re.fullmatch("there is no key (.*)", sentence):
         names = list(recipe_keys(Recipe()))
@@ -270,12 +231,20 @@ def recipe_keys(part: Any, prefix: str = "") -> Iterator[str]:
                 yield from recipe_keys(value or cast(type, kind)(), f"{prefix}{key.name}.")
 
 
-@cache
-def recipe_parser() -> Any:
-    """The parser of recipes, which keeps no state; building it takes as long as reading a recipe."""
-    from jsonargparse import ArgumentParser
+def imported_model(path: Path) -> dict[str, Any] | None:
+    """The content of a recipe.yaml that describes an imported model, else None; nothing is imported here."""
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError):
+        return None  # read_recipe reports the error
+    match content:
+        case {"model": str(), "sigma": float(), "data": {"kind": kind}} if kind in KEYS:
+            return dict(content)
+    return None
 
-    parser = ArgumentParser(exit_on_error=False, add_help=False, prog="ars train RECIPE --out RUN", usage="")
-    parser.add_argument("--recipe", action="config")
-    parser.add_class_arguments(Recipe)
-    return parser
+
+def source_sigma(recipe: Recipe) -> float | None:
+    """The noise level of the run that classifier.from_run names; None without a run, or if it has no recipe."""
+    source = recipe.classifier.from_run
+    path = None if source is None else Path(source).expanduser() / RECIPE
+    return read_recipe(path).sigma if path and path.is_file() else None

@@ -5,16 +5,14 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Literal
 
-import yaml
-
 from ars.certification.schedule import MOST_DRAWS
 from ars.methods.registry import method_called
-from ars.recipes.read import contains_itself, misfits, plain_error, read_recipe, recipe_keys, repeated_key
+from ars.recipes.read import read_mapping, read_recipe, recipe_keys, validated
 from ars.recipes.recipe import Recipe, cell_name
 from ars.theory.arguments import as_whole
 
@@ -191,26 +189,10 @@ def read_sweep(path: Path) -> Sweep:
 
 
 def _parse(path: Path) -> SweepFile:
-    from jsonargparse import ArgumentError, ArgumentParser
-
-    parser = ArgumentParser(exit_on_error=False, add_help=False)
-    parser.add_argument("--sweep", action="config")
-    parser.add_class_arguments(SweepFile)
     try:
-        text = path.read_text(encoding="utf-8")
-        if twice := repeated_key(text):
-            raise ValueError(twice)
-        given = yaml.safe_load(text)
-        if contains_itself(given):
-            raise ValueError("it has a value that contains itself; fix it")
-        if isinstance(given, dict) and (misfit := next(misfits(given, SweepFile), None)):
-            raise ValueError(misfit)
-        values = parser.instantiate(parser.parse_args([f"--sweep={path}"]))
-        return SweepFile(**{key.name: values[key.name] for key in fields(SweepFile)})
-    except RecursionError as error:
-        raise SweepError(f"{path} is nested too deeply for a sweep; fix it") from error
-    except (ArgumentError, ValueError, TypeError, yaml.YAMLError) as error:
-        raise SweepError(f"{path}: {plain_error(error)}; docs/sweep.md describes sweep files") from error
+        return validated(SweepFile, read_mapping(path, "sweep", "recipe: digits.yaml"))
+    except (ValueError, TypeError) as error:
+        raise SweepError(f"{path}: {error}; docs/sweep.md describes sweep files") from error
 
 
 def _cells(path: Path, base: Path, content: SweepFile, group: Group) -> Iterator[Cell]:
