@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from ars.report.curves import accuracy_curves, draw_curves
-from ars.report.figures import looks_of
 from ars.report.grouping import make_sections
 from ars.report.measures import certified_accuracy, outcomes
-from ars.report.pipeline import draw_pipeline, load_stages
+from ars.report.style import looks_of
 from ars.report.table import make_table
 from ars.runs.run import load_runs
 
@@ -61,15 +60,6 @@ def test_lines_of_other_numbers_of_images_say_so(make_run, make_record):
     assert lines == ["Cohen et al., 4 images", "ARS, 3 images so far"]
     assert " images;" not in above
     assert "; 3 images so far " in told(load_runs(paths[1:], partial=True))[0]
-
-
-def test_a_figure_has_a_name_for_those_who_do_not_see_it(make_run):
-    (run,) = load_runs([make_run("a", title="cats & <dogs>", stages=1)])
-    heading = "cats &amp; &lt;dogs&gt;, 6×6, σ = 0.5, ℓ∞"
-    curves = draw_curves(make_table(make_sections([run])).sections[:1]).svg.decode()
-    start = f"<title>Certified accuracy against the radius: {heading}, under Cohen et al.'s bound, α = 0.05, N = 100;"
-    assert start in curves
-    assert f"<title>One draw taken apart: Cohen et al., {heading}" in draw_pipeline(run, load_stages(run)).svg.decode()
 
 
 def test_curves_of_runs_that_only_abstain_are_drawn(make_run, make_record):

@@ -20,7 +20,6 @@ from ars.report.measures import (
     standard_accuracy,
 )
 from ars.runs.run import ReportError
-from ars.runs.vote_count import standard_error
 
 
 def test_measures_by_hand(make_records):
@@ -69,14 +68,7 @@ def test_spread_is_the_sample_standard_deviation():
 @pytest.mark.parametrize(("seeds", "shown"), [((0.6, 0.615), "60.8"), ((0.625, 0.6), "61.2"), ((0.7135,), "71.4")])
 def test_what_lies_between_two_decimals_is_rounded_to_the_even_one(seeds, shown):
     assert rounded(100 * Spread(seeds).mean) == shown
-
-
-def test_anything_else_is_rounded_to_the_nearest():
     assert (rounded(60.74999), rounded(60.75001), rounded(0.045, 2)) == ("60.7", "60.8", "0.04")
-
-
-def test_standard_error_of_certainty_is_zero():
-    assert standard_error(1.0, 10) == 0
 
 
 @given(st.floats(1e-6, 4))

@@ -4,28 +4,13 @@ import json
 import re
 import subprocess
 import sys
-from html.parser import HTMLParser
 
 import pytest
 
 from ars.methods.registry import methods
 from ars.report import write_report
-from ars.report.figures import looks_of
 from ars.report.page import style_of
-
-
-class References(HTMLParser):
-    """Everything that a browser would fetch."""
-
-    def __init__(self, page):
-        super().__init__()
-        self.found = []
-        self.tags = set()
-        self.feed(page)
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.add(tag)
-        self.found += [value for name, value in attributes if name in {"src", "href", "srcset", "data", "action"}]
+from ars.report.style import looks_of
 
 
 @pytest.fixture
@@ -46,43 +31,12 @@ def runs(make_run):
     ]
 
 
-def test_the_page_needs_no_network(runs, page_of):
-    page = page_of(*runs)
-    references = References(page)
-    assert all(reference.startswith(("data:", "#")) for reference in references.found)
-    assert not references.tags & {"iframe", "object", "base"}
-    assert not re.search(r"https?:|@import|url\((?!#)", page)
-
-
 def test_the_page_says_what_it_shows(runs, page_of, tmp_path):
     page = page_of(*runs)
-    for text in (
-        "With probability at least 1 − α over the random draws",
-        "under Cohen et al.&#39;s bound",
-        "The same votes under our class bounds",
-        "mask w₂",
-        "torch {&#34;cuda&#34;: null}",
-        "<dt>failure probability, α</dt><dd>0.05</dd>",
-        "<dt>precision</dt><dd>float32</dd>",
-    ):
+    for text in ("at least 1 − α", "our class bounds", "mask w₂", "torch {&#34;cuda&#34;: null}", "<dd>float32</dd>"):
         assert text in page
     assert str(tmp_path) not in page
-
-
-def test_the_point_comes_first(make_run, make_record, page_of):
-    better = [[make_record(index, 1, 1, 4.5 / 255) for index in range(4)]]
-    worse = [[make_record(index, 1, 0, 4.5 / 255) for index in range(4)]]
-    page = page_of(make_run("a", shards=worse), make_run("b", method="adaptive", shards=better))
-    order = [
-        '<p class="verdict">',
-        "<table>",
-        'class="star"',
-        "<svg viewBox",
-        '<form id="choose"',
-        "What a certificate says",
-    ]
-    places = [page.index(text) for text in order]
-    assert places == sorted(places)
+    assert not re.search(r"https?:|@import|url\((?!#)|<(iframe|object|base)\b", page)  # it needs no network
 
 
 def test_colours_are_those_of_the_registry():
@@ -91,13 +45,6 @@ def test_colours_are_those_of_the_registry():
         assert f"--m-{name}: {method.colour.lower()};" in style
         assert f".m-{name} {{" in style
     assert ".m-mine-net {" in style
-
-
-def test_a_grid_of_radii_is_reported_as_such(make_run, make_decided, page_of):
-    page = page_of(make_run("a", shards=[[make_decided(index, 1, 1, index % 4) for index in range(8)]]))
-    assert "decided at these radii only" in page
-    assert "up to 10,000, until decided at 0, 0.00784313, 0.0156862" in page
-    assert "class bounds" not in page
 
 
 def test_published_accuracies_stand_beside_ours(make_run, make_record, page_of):

@@ -12,7 +12,7 @@ from ars.report.curves import draw_curves
 from ars.report.grouping import make_sections
 from ars.report.rendering import block_cells, cells, headers, images_csv, note, to_json, to_markdown, to_rich
 from ars.report.table import make_table
-from ars.runs.run import ReportError, load_runs
+from ars.runs.run import load_runs
 
 
 @pytest.fixture
@@ -64,14 +64,6 @@ def test_alpha_is_said_once_where_all_rows_have_it(table):
     for block in table.blocks:
         assert block.caption.endswith((" bound, α = 0.05, N = 100", " bounds, α = 0.05, N = 100"))
         assert not {"α", "N"} & set(headers(block))
-        assert f"{block.section.heading}, {block.caption}; {block.judged}\n" in to_markdown(table)
-        assert f"{block.section.heading}, {block.caption}; r in" in printed(table)
-
-
-def test_alpha_is_shown_with_all_of_its_digits(make_run, make_record):
-    shards = [[make_record(index, 1, 1, 4.5 / 255, alpha=0.0500000499) for index in range(4)]]
-    table = make_table(make_sections(load_runs([make_run("run", shards=shards)])))
-    assert "α = 0.0500000499," in table.blocks[0].caption
 
 
 def test_the_number_of_draws_has_a_column_where_rows_differ_in_it(make_run, make_record):
@@ -83,7 +75,6 @@ def test_the_number_of_draws_has_a_column_where_rows_differ_in_it(make_run, make
         assert [(row["method"], row["N"]) for row in shown] == [("Cohen et al.", "100"), ("ARS", "≤ 20,000")]
         assert "several N" in block.caption
         assert [block.label(row) for row in block.rows] == ["Cohen et al., N = 100", "ARS, N ≤ 20,000"]
-        assert "with more of them radii are larger" in note(block)
 
 
 def test_alpha_has_a_column_where_rows_differ_in_it(unlike):
@@ -98,7 +89,6 @@ def test_alpha_has_a_column_where_rows_differ_in_it(unlike):
         assert [block.label(row) for row in block.rows] == ["Cohen et al., α = 0.05", "ARS, α = 0.4"]
     assert re.search(r"\| 4 \| 0\.4 \| 0\.5 \|$", to_markdown(unlike), flags=re.MULTILINE)
     assert re.search(r"ARS .* 4 +0\.4 +0\.5", printed(unlike))
-    assert "at a larger one more is certified" in note(unlike.blocks[0])
     assert "α = 0.4" in draw_curves(unlike.sections).svg.decode()
 
 
@@ -126,13 +116,6 @@ def test_json_has_the_numbers_in_full(table):
     assert row["average_certified_radius"]["mean"] == pytest.approx((7 / 4 + 4.5) / 2)
     assert [entry["radius"] for entry in row["certified_accuracy"]] == [0.5, 1, 2, 4]
     assert (row["seeds"], row["images"], headline["radius_unit"]) == ([0, 1], [4, 4], "1/255")
-
-
-def test_the_terminal_shows_every_cell(table):
-    console = Console(width=160, record=True)
-    console.print(to_rich(table))
-    text = console.export_text()
-    assert all(cell in text for block in table.blocks for row in block.rows for cell in cells(row))
 
 
 @pytest.mark.parametrize(("terminal", "columns"), [(False, 80), (True, 80), (True, 40)])
@@ -195,25 +178,8 @@ def test_a_line_an_image_with_radii_that_are_cut(make_run, make_record):
     ]
 
 
-def test_radii_of_a_grid_are_as_asked_for_and_files_that_are_not_known_are_empty(make_run, make_decided):
+def test_radii_of_a_grid_are_as_asked_for_and_those_of_l2_have_their_norm(make_run, make_decided, make_record):
     (run,) = load_runs([make_run("own", shards=[[make_decided(0, 0, 0, 2)]])])
     assert images_csv(run).splitlines()[1] == "0,,zero,zero,2.0000,linf,zero,98,100"
-
-
-def test_l2_radii_have_their_norm_beside_them(make_run, make_record):
-    (run,) = load_runs([make_run("own", shards=[[make_record(0, 0, 0, 0.6, norm="l2")]])])
-    assert images_csv(run).splitlines() == [
-        "index,file,truth,label,radius,norm,candidate,votes,draws",
-        "0,,zero,zero,0.6000,l2,zero,98,100",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [("[", r"files\.json cannot be read .* remove it"), ('["a"]', r"names 1 files, but none for image 3; restore")],
-)
-def test_names_that_cannot_be_theirs_are_refused(make_run, content, words):
-    path = make_run("own")
-    (path / "certify" / "test" / "files.json").write_text(content)
-    with pytest.raises(ReportError, match=words):
-        load_runs([path])
+    (run,) = load_runs([make_run("other", shards=[[make_record(0, 0, 0, 0.6, norm="l2")]])])
+    assert images_csv(run).splitlines()[1] == "0,,zero,zero,0.6000,l2,zero,98,100"

@@ -114,17 +114,14 @@ def test_seeds_are_averaged_image_by_image_first(make_run, better):
 MORE_DRAWS = {"schedule": Schedule("fixed", 101), "planned": 101, "counts": (99, 1, 1)}
 
 
-@pytest.mark.parametrize("changes", [{"alpha": 0.01}, MORE_DRAWS, {"subset": "test[::2]"}])
-def test_what_was_certified_otherwise_is_not_compared(make_run, better, changes):
-    block = headline(make_run("a"), make_run("b", method="adaptive", shards=better(**changes)))
+@pytest.mark.parametrize(
+    ("changes", "data"), [({"alpha": 0.01}, {}), (MORE_DRAWS, {}), ({"subset": "test[::2]"}, {}), ({}, {"seed": 3})]
+)
+def test_what_was_certified_otherwise_is_not_compared(make_run, better, changes, data):
+    block = headline(make_run("a"), make_run("b", method="adaptive", shards=better(**changes), data=data))
     assert len(block.rows) == 2
     assert differences(block) == []
     assert leads(block) == ""
-
-
-def test_other_test_inputs_are_not_compared(make_run, better):
-    block = headline(make_run("a"), make_run("b", method="adaptive", shards=better(), data={"seed": 3}))
-    assert differences(block) == []
 
 
 def test_a_grid_of_radii_has_the_leads_that_it_decided(make_run, make_decided):

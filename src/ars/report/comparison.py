@@ -15,11 +15,11 @@ WIDE, NARROW, PAPER = "wide", "narrow", "paper"
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the page's tables: a text per member, and where it is an accuracy, the percentage for its bar."""
+    """A column of the page's tables: a text per member, and for an accuracy the percentages of its bars."""
 
     name: str
     texts: tuple[str, ...]
-    bars: tuple[float | None, ...]
+    bars: tuple[float | None, ...] = ()
     kind: str = ""
 
 
@@ -71,16 +71,10 @@ def _columns(block: Block, rows: Rows) -> list[Column]:
     """What the rows are judged by."""
     texts, average = _texts(block, rows), 2 + len(block.radii)
     certified = [_accuracy(texts, rows, number, WIDE) for number in range(2, average)]
-    columns = [
-        _accuracy(texts, rows, 1),
-        *certified,
-        texts[average],
-        *texts[average + 4 : -1],
-    ]  # α and N if they differ
-    if block.headline and any(member.paper for member, _ in rows):
-        printed = tuple(member.paper or UNDECIDED for member, _ in rows)
-        columns.insert(1, Column("paper", printed, (None,) * len(rows), PAPER))
-    return columns + _measured("vote", [percent(member.votes) for member, _ in rows])
+    paper = _measured("paper", [member.paper or UNDECIDED for member, _ in rows], PAPER) if block.headline else []
+    votes = _measured("vote", [percent(member.votes) for member, _ in rows])
+    differing = texts[average + 4 : -1]  # α and N if they differ
+    return [_accuracy(texts, rows, 1), *paper, *certified, texts[average], *differing, *votes]
 
 
 def _details(block: Block, rows: Rows) -> list[Column]:
@@ -94,9 +88,9 @@ def _details(block: Block, rows: Rows) -> list[Column]:
 def _texts(block: Block, rows: Rows) -> list[Column]:
     """The columns of the block's table; a dash where a member has no row."""
     cells = dict(zip(map(id, block.rows), block_cells(block), strict=True))
-    names, without = headers(block), (None,) * len(rows)
+    names = headers(block)
     texts = [cells[id(row)] if row else [UNDECIDED] * len(names) for _, row in rows]
-    return [Column(name, tuple(line[number] for line in texts), without) for number, name in enumerate(names)]
+    return [Column(name, tuple(line[number] for line in texts)) for number, name in enumerate(names)]
 
 
 def _accuracy(texts: Sequence[Column], rows: Rows, number: int, kind: str = "") -> Column:
@@ -106,10 +100,9 @@ def _accuracy(texts: Sequence[Column], rows: Rows, number: int, kind: str = "") 
     return Column(texts[number].name, texts[number].texts, bars, kind)
 
 
-def _measured(name: str, texts: Sequence[str]) -> list[Column]:
+def _measured(name: str, texts: Sequence[str], kind: str = "") -> list[Column]:
     """A column, if any member has something in it."""
-    without = (None,) * len(texts)
-    return [Column(name, tuple(texts), without)] if any(text != UNDECIDED for text in texts) else []
+    return [Column(name, tuple(texts), kind=kind)] if any(text != UNDECIDED for text in texts) else []
 
 
 def _judged(row: Row) -> Spread:

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ars.report.figures import MUTED, Look, Picture, looks_of, style
 from ars.report.grouping import Group
 from ars.report.measures import Outcomes, norm_name, unit_scale
-from ars.report.table import Block, Row
+from ars.report.style import MUTED, Look, Picture, looks_of, style
+from ars.report.table import Block
 from ars.runs.vote_count import standard_error
-from ars.theory import Norm
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
 POINTS = 121
 LETTERS = 76
 """How many letters of a caption there is room for above a panel."""
-
-
 PANEL = (5.7, 4.1)
 """Inches of a panel with its caption; without one it is smaller, for a page that has the caption as text."""
 BARE = (4.7, 3.5)
@@ -65,13 +62,9 @@ def draw_curves(
 
 def accuracy_curves(group: Sequence[Outcomes], radii: NDArray[np.float64]) -> NDArray[np.float64]:
     """Certified accuracy of every seed at every radius, [seeds, radii]."""
-    return np.stack([_curve(answers, radii) for answers in group])
-
-
-def _curve(answers: Outcomes, radii: NDArray[np.float64]) -> NDArray[np.float64]:
-    certified = np.sort(answers.radius[answers.correct])
-    below: NDArray[np.intp] = np.searchsorted(certified, radii, side="left")
-    return (len(certified) - below) / len(answers)
+    certified = [np.sort(answers.radius[answers.correct]) for answers in group]
+    fewer = (len(one) - np.searchsorted(one, radii, side="left") for one in certified)
+    return np.stack([count / len(answers) for count, answers in zip(fewer, group, strict=True)])
 
 
 def largest_radius(blocks: Sequence[Block]) -> float:
@@ -89,14 +82,17 @@ def _draw_panel(panel: "Axes", block: Block, limit: float, looks: Mapping[str, L
     errors = []
     for row in block.rows:
         curves = accuracy_curves(row.group.outcomes(block.bound), radii)
-        errors += [standard_error(at, run) for run, curve in zip(_images(row), curves, strict=True) for at in curve]
-        label = block.label(row) + (_seeds(len(curves)) if several else "")
+        counts = [len(run.records) for run in row.group.runs]
+        errors += [standard_error(at, images) for images, curve in zip(counts, curves, strict=True) for at in curve]
+        seeds = f" ({len(curves)} seed{'s' if len(curves) > 1 else ''})" if several else ""
+        label = block.label(row) + seeds
         _draw_group(panel, row.group, looks[row.group.method], label, radii * scale, 100 * curves)
     panel.set_xlim(0, limit * scale)
     panel.set_ylim(0, 100)
     panel.set_yticks(range(0, 101, 20))
     panel.set_axisbelow(True)
-    panel.set_xlabel(_radius_label(block.norm))
+    unit = "in 1/255 of the pixel range" if block.norm == "linf" else "pixel range 1"
+    panel.set_xlabel(f"{norm_name(block.norm)} radius ({unit})")
     panel.set_ylabel("certified accuracy (%)")
     panel.legend(frameon=False, fontsize=9, handlelength=2.8)
     return errors
@@ -116,18 +112,10 @@ def _several(block: Block) -> bool:
     return any(len(row.group.runs) > 1 for row in block.rows)
 
 
-def _images(row: Row) -> list[int]:
-    return [len(run.records) for run in row.group.runs]
-
-
 def uncertainty(bars: str, error: float, several: bool) -> str:
     """What bars or bands are, where there are several seeds, and what they do not hold: the choice of test images."""
     images = f"the choice of images leaves a standard error of up to {100 * error:.1f} points"
     return f"{bars}: one standard deviation over the seeds; besides, {images}" if several else images
-
-
-def _seeds(count: int) -> str:
-    return f" ({count} seed{'s' if count > 1 else ''})"
 
 
 def _draw_group(
@@ -142,8 +130,3 @@ def _draw_group(
         low, high = (mean - spread).clip(0, 100), (mean + spread).clip(0, 100)
         panel.fill_between(x, low, high, step="pre", color=colour, alpha=0.16, linewidth=0)
     panel.plot(x, mean, drawstyle="steps-pre", color=colour, linestyle=dashes, linewidth=1.9, label=label)
-
-
-def _radius_label(norm: Norm) -> str:
-    unit = "in 1/255 of the pixel range" if norm == "linf" else "pixel range 1"
-    return f"{norm_name(norm)} radius ({unit})"

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from ars.certification.certificate import Certificate
 from ars.report.comparison import compare
 from ars.report.curves import draw_curves
-from ars.report.figures import Look, css_name, looks_of
+from ars.report.grouping import method_name
 from ars.report.measures import norm_name, show_radius
-from ars.report.table import BOUND_NAMES, Block
+from ars.report.style import Look, css_name, looks_of
+from ars.report.table import BOUND_NAMES
 from ars.report.views import View, choices, environments, opening, settings_of
 from ars.runs.run import Run
 
@@ -38,13 +38,14 @@ def make_page(views: Sequence[View], folder: "Folder | None" = None) -> str:
     looks = looks_of(member.method for view in views for member in view.members)
     bounds = list(dict.fromkeys(block.bound for view in views for block in view.blocks)) or ["cohen"]
     environment.globals.update(
-        curve=lambda block: _curve(block, looks), settings_of=settings_of, environments=environments,
-        listing=listing, css_name=css_name, bound_names=BOUND_NAMES, norm_name=norm_name, most_listed=MOST_LISTED,
-        legends=LEGENDS,
+        curve=lambda block: Markup(draw_curves([[block]], looks=looks, bare=True).inline(looks)),
+        settings_of=settings_of, environments=environments,
+        listing=listing, css_name=css_name, bound_names=BOUND_NAMES, norm_name=norm_name, method_name=method_name,
+        most_listed=MOST_LISTED, legends=LEGENDS,
     )  # fmt: skip
     template = environment.from_string(_read("page.html.j2"))
     shown = [(view, [compare(view, block) for block in view.blocks]) for view in views]
-    levels = [(level.place, Markup(level.draw(looks).inline(looks))) for level in (folder.levels if folder else ())]
+    levels = [(place, Markup(draw(looks).inline(looks))) for place, draw in (folder.levels if folder else ())]
     return template.render(
         shown=shown, folder=folder, levels=levels, choices=choices(views), opening=opening(views).place, bounds=bounds,
         style=Markup(_read("page.css") + style_of(looks)), script=Markup(_read("page.js")),
@@ -62,24 +63,15 @@ def style_of(looks: Mapping[str, Look]) -> str:
 
 def listing(run: Run) -> list[dict[str, Any]]:
     """What is said of each image, in the order of index, up to MOST_LISTED of them."""
-    return [_listed(run, record.certificate, record.truth, record.seconds) for record in run.records[:MOST_LISTED]]
-
-
-def _listed(run: Run, found: Certificate, truth: int, seconds: float) -> dict[str, Any]:
-    state = "abstained" if found.label is None else "right" if found.label == truth else "wrong"
-    answer = "abstains" if found.label is None else run.class_names[found.label]
-    return {
-        "index": found.index,
-        "truth": run.class_names[truth],
-        "state": state,
-        "answer": f"{MARKS[state]} {answer}",
-        "radii": [show_radius(found.radii[bound], found.norm) for bound in run.bounds],
-        "seconds": f"{seconds:.2g}",
-    }
-
-
-def _curve(block: Block, looks: Mapping[str, Look]) -> Markup:
-    return Markup(draw_curves([[block]], looks=looks, bare=True).inline(looks))
+    rows = []
+    for record in run.records[:MOST_LISTED]:
+        found = record.certificate
+        state = "abstained" if found.label is None else "right" if found.label == record.truth else "wrong"
+        answer = "abstains" if found.label is None else run.class_names[found.label]
+        radii = [show_radius(found.radii[bound], found.norm) for bound in run.bounds]
+        told = {"state": state, "answer": f"{MARKS[state]} {answer}", "radii": radii}
+        rows.append(told | {"index": found.index, "truth": run.class_names[record.truth], "seconds": record.seconds})
+    return rows
 
 
 def _read(name: str) -> str:

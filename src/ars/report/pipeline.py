@@ -8,9 +8,9 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from ars.report.figures import BAD, GOOD, INK, MUTED, Picture, data_uri, fit, style
 from ars.report.grouping import Group, Section, method_name
 from ars.report.measures import show_radius, unit_name
+from ars.report.style import BAD, GOOD, INK, MUTED, Picture, data_uri, fit, style
 from ars.report.table import BOUND_NAMES
 from ars.runs.paths import PACKED
 from ars.runs.run import ReportError, Run
@@ -27,6 +27,7 @@ INCH = 1.05
 LONGEST_NAME = 12
 LABELS_INCH = 1.15
 AVERAGE = "average"
+SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,11 @@ def load_stages(run: Run) -> Stages:
     try:
         with np.load(run.stages, allow_pickle=False) as arrays:
             content: dict[str, Images] = {name: arrays[name] for name in arrays.files}
-        _check(content, run)
+        n = len(content["index"])
+        if n == 0 or content["input"].shape != (n, *run.shape):
+            raise ValueError(f"need one or more images of shape {run.shape}, got {content['input'].shape}")
+        if not set(content["truth"].tolist()) <= set(range(len(run.class_names))):
+            raise ValueError(f"a true class is none of the {len(run.class_names)} of the benchmark")
         rows = stage_rows(content)
     except (KeyError, OSError, ValueError, EOFError, BadZipFile) as error:
         packed = (run.stages.parent / PACKED).exists()
@@ -64,27 +69,20 @@ def load_stages(run: Run) -> Stages:
     return Stages(tuple(content["index"].tolist()), tuple(content["truth"].tolist()), rows)
 
 
-def _check(content: dict[str, Images], run: Run) -> None:
-    n = len(content["index"])
-    if n == 0 or content["input"].shape != (n, *run.shape):
-        raise ValueError(f"need one or more images of shape {run.shape}, got {content['input'].shape}")
-    if not set(content["truth"].tolist()) <= set(range(len(run.class_names))):
-        raise ValueError(f"a true class is none of the {len(run.class_names)} of the benchmark")
-
-
 def stage_rows(content: Mapping[str, Images]) -> tuple[StageRow, ...]:
     """The rows from the input to what the classifier sees, from the arrays of a draw that was taken apart."""
     steps = sum(name.startswith("value_") for name in content)
     rows = [StageRow("input X", "the image as it is", content["input"])]
     for step in range(1, steps + 1):
+        sub = f"{step}".translate(SUBSCRIPTS)
         value, weight = content[f"value_{step}"], content[f"weight_{step}"]
         if np.all(weight == 1):
-            rows.append(StageRow(f"m{_sub(step)}", f"the image plus the noise of step {step}", value))
+            rows.append(StageRow(f"m{sub}", f"the image plus the noise of step {step}", value))
         else:
             mask = weight.mean(axis=1, keepdims=True)
-            rows.append(StageRow(f"mask w{_sub(step)}", _mask_meaning(step, weight), mask, mask=True))
-            rows.append(StageRow(f"w{_sub(step)} · X", "the masked image", content[f"masked_{step}"]))
-            rows.append(StageRow(f"m{_sub(step)}", f"the masked image plus the noise of step {step}", value))
+            rows.append(StageRow(f"mask w{sub}", _mask_meaning(step, weight), mask, mask=True))
+            rows.append(StageRow(f"w{sub} · X", "the masked image", content[f"masked_{step}"]))
+            rows.append(StageRow(f"m{sub}", f"the masked image plus the noise of step {step}", value))
     average = content["average"]
     if not np.array_equal(average, content[f"value_{steps}"]):
         rows.append(StageRow(AVERAGE, "the releases combined, all that the classifier sees", average))
@@ -95,10 +93,6 @@ def _mask_meaning(step: int, weight: Images) -> str:
     static = step == 1 or (len(weight) > 1 and bool(np.all(weight == weight[:1])))
     origin = "the same for all images" if static else f"computed from what was released before step {step}"
     return f"the mask, {origin}: dark hides a pixel (0), bright keeps it (1)"
-
-
-def _sub(step: int) -> str:
-    return "".join("₀₁₂₃₄₅₆₇₈₉"[int(digit)] for digit in str(step))
 
 
 def short(name: str) -> str:
@@ -113,7 +107,8 @@ def draw_pipeline(run: Run, stages: Stages) -> Picture:
     how = f"under {BOUND_NAMES[run.settings.bound]}, α = {run.settings.alpha}"
     below = f"; below: the answer that is certified {how}, and its radius" if any(answers) else ""
     about = f"above: the true class{below}"
-    heading = _heading(run)
+    seed = "" if "model" in run.recipe else f", seed {run.seed}"  # of what was trained here
+    heading = f"{method_name(run.method)}, {Section((Group((run,)),)).heading}{seed}"
     with style():
         figure = draw_columns(stages.rows, titles, answers, heading=heading, about=about)
         return Picture(figure, f"One draw taken apart: {heading}")
@@ -126,11 +121,6 @@ class Pipeline:
     run: Run
     stages: Stages
     picture: Picture
-
-    @property
-    def label(self) -> str:
-        """The method's name for a reader."""
-        return method_name(self.run.method)
 
     @property
     def shown(self) -> int:
@@ -148,12 +138,6 @@ def make_pipeline(run: Run) -> Pipeline:
     """Read the stages of a run and draw them."""
     stages = load_stages(run)
     return Pipeline(run, stages, draw_pipeline(run, stages))
-
-
-def _heading(run: Run) -> str:
-    """The method, what its images are, the noise level, the norm, and the seed of what was trained here."""
-    seed = "" if "model" in run.recipe else f", seed {run.seed}"
-    return f"{method_name(run.method)}, {Section((Group((run,)),)).heading}{seed}"
 
 
 def draw_columns(
@@ -183,11 +167,13 @@ def draw_columns(
         panels[0].text(-0.12, 0.5, row.label, transform=panels[0].transAxes, ha="right", va="center", fontsize=11)
     for column in range(columns):
         grid[0][column].set_title(short(titles[column]), fontsize=9.5, fontweight="bold", pad=5)
-        _write_note(grid[-1][column], notes[column])
+        panel = grid[-1][column]
+        below: dict[str, Any] = {"transform": panel.transAxes, "ha": "center", "va": "top"}
+        for number, (text, colour, size) in enumerate(notes[column]):
+            panel.text(0.5, -0.1 - 0.19 * number, text, color=colour, fontsize=size, **below)
     over: dict[str, Any] = {"x": 0.1 / width, "va": "top"}
     figure.text(y=1 - 0.1 / height, s="\n".join(heads), fontsize=11, fontweight="bold", **over)
-    below = 0.15 + 0.18 * len(heads)
-    figure.text(y=1 - below / height, s="\n".join(said), fontsize=9, color=MUTED, **over)
+    figure.text(y=1 - (0.15 + 0.18 * len(heads)) / height, s="\n".join(said), fontsize=9, color=MUTED, **over)
     return figure
 
 
@@ -226,12 +212,6 @@ def _answer(run: Run, index: int) -> list[Line]:
 def answer_line(name: str, *, correct: bool) -> Line:
     """A class as an answer that is right or wrong."""
     return (f"✓ {short(name)}", GOOD, 9.5) if correct else (f"✗ {short(name)}", BAD, 9.5)
-
-
-def _write_note(panel: "Axes", lines: Sequence[Line]) -> None:
-    for number, (text, colour, size) in enumerate(lines):
-        panel.text(0.5, -0.1 - 0.19 * number, text, transform=panel.transAxes, ha="center", va="top", color=colour,
-                   fontsize=size)  # fmt: skip
 
 
 def draw_one(draw: Mapping[str, Images], *, truth: Sequence[str], answers: Sequence[str], heading: str) -> bytes:

@@ -8,18 +8,10 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from ars.certification.schedule import radius_name
-from ars.report.measures import (
-    Lead,
-    Spread,
-    in_units,
-    rounded,
-    show_grid_radius,
-    show_radius,
-    unit_name,
-    unit_scale,
-)
-from ars.report.table import Block, Difference, Row, Table, differences
+from ars.report.measures import Lead, Spread, in_units, rounded, show_grid_radius, show_radius, unit_name, unit_scale
+from ars.report.table import Block, Row, Table, differences
 from ars.runs.run import Run
+from ars.theory import Norm
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -29,18 +21,14 @@ UNDECIDED = "–"
 """A measure that was not made, or not decided: a grid decides its own radii only."""
 
 
-def headers(block: Block) -> list[str]:
-    """The column names of a block."""
+def headers(block: Block, *, short: bool = False) -> list[str]:
+    """The column names of a block; short ones for a terminal of 80 columns, where the unit stands in the title."""
     unit = unit_name(block.norm)
-    certified = [f"≥ {radius_name(radius)}{unit}" for radius in block.radii]
-    average = "avg radius" + (f" ({unit})" if unit else "")
-    return ["method", "standard", *certified, average, "abstained", "seeds", "n", *_differing(block), "s/image"]
-
-
-def short_headers(block: Block) -> list[str]:
-    """The column names for a terminal of 80 columns; the unit of the radii stands in the title."""
-    certified = [f"r≥{radius_name(radius)}" for radius in block.radii]
-    return ["method", "acc %", *certified, "avg r", "abst", "seeds", "n", *_differing(block), "s/im"]
+    radii, differing = [radius_name(radius) for radius in block.radii], _differing(block)
+    if short:
+        return ["method", "acc %", *(f"r≥{r}" for r in radii), "avg r", "abst", "seeds", "n", *differing, "s/im"]
+    certified, average = [f"≥ {radius}{unit}" for radius in radii], "avg radius" + (f" ({unit})" if unit else "")
+    return ["method", "standard", *certified, average, "abstained", "seeds", "n", *differing, "s/image"]
 
 
 def _differing(block: Block) -> list[str]:
@@ -63,7 +51,7 @@ def cells(row: Row, differing: Sequence[str] = ()) -> list[str]:
         row.group.label,
         percent(row.standard),
         *map(percent, row.certified),
-        _average_radius(row),
+        _radius(row.average_radius, row.group.settings.norm),
         percent(row.abstentions),
         str(len(row.group.runs)),
         row.images_text,
@@ -74,7 +62,7 @@ def cells(row: Row, differing: Sequence[str] = ()) -> list[str]:
 
 def note(block: Block) -> str:
     """How to read the numbers of a block."""
-    errors = [100 * row.standard_error for row in block.rows if row.standard.values]
+    errors = [100 * row.standard_error for row in block.rows if row.standard_error is not None]
     at_most = f", for the standard accuracies here at most {max(errors):.1f} points" if errors else ""
     seeds = " (standard deviation over the seeds)" if any(len(row.group.runs) > 1 for row in block.rows) else ""
     text = (
@@ -100,7 +88,7 @@ def leads(block: Block) -> str:
 
 def to_markdown(table: Table) -> str:
     """The table as Markdown, one heading per block."""
-    return "\n".join(_markdown_block(block) for block in table.blocks)
+    return "\n".join(map(_markdown_block, table.blocks))
 
 
 def to_json(table: Table) -> str:
@@ -124,11 +112,10 @@ def to_rich(table: Table, *, longest: int | None = None) -> "RenderableType":
         part = RichTable(title=title, title_style=look, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
         below = " ".join(text for text in (leads(block), block.other_images) if text)
         part.caption, part.caption_justify = f"{escape(below)}\n" if below else None, "left"
-        for position, header in enumerate(short_headers(block)):
-            if position:
-                part.add_column(escape(header), justify="right", no_wrap=True)
-            else:
-                part.add_column(escape(header), overflow="fold", max_width=longest)
+        name, *numbers = map(escape, headers(block, short=True))
+        part.add_column(name, overflow="fold", max_width=longest)
+        for header in numbers:
+            part.add_column(header, justify="right", no_wrap=True)
         for line in block_cells(block):
             part.add_row(*map(escape, line))
         parts.append(part)
@@ -143,13 +130,11 @@ def percent(spread: Spread) -> str:
     return rounded(100 * spread.mean) + (f" ({rounded(100 * std)})" if std is not None else "")
 
 
-def _average_radius(row: Row) -> str:
-    norm = row.group.settings.norm
-    if not row.average_radius.values:
+def _radius(spread: Spread, norm: Norm) -> str:
+    if not spread.values:
         return UNDECIDED
-    std = row.average_radius.std
-    mean = show_radius(row.average_radius.mean, norm)
-    return mean + (f" ({std * unit_scale(norm):.2f})" if std is not None else "")
+    std = spread.std
+    return show_radius(spread.mean, norm) + (f" ({std * unit_scale(norm):.2f})" if std is not None else "")
 
 
 def _markdown_block(block: Block) -> str:
@@ -173,7 +158,15 @@ def _json_block(block: Block) -> dict[str, Any]:
         "same_images": block.section.same_images,
         "radius_unit": "1/255" if block.norm == "linf" else "1",
         "rows": [_json_row(row, block.radii) for row in block.rows],
-        "differences": [_json_difference(it) for it in differences(block)],
+        "differences": [
+            {
+                "method": found.one.label,
+                "less": found.other.label,
+                "standard_accuracy": _json_lead(found.standard),
+                "average_certified_radius": _json_lead(found.average_radius, unit_scale(block.norm)),
+            }
+            for found in differences(block)
+        ],
     }
 
 
@@ -191,23 +184,11 @@ def _json_row(row: Row, radii: Sequence[float]) -> dict[str, Any]:
         "n_estimate": row.group.settings.schedule.n_max,
         "draws_per_image": _json_spread(row.draws),
         "alpha": row.group.settings.alpha,
-        "standard_accuracy": {
-            **_json_spread(row.standard),
-            "standard_error": row.standard_error if row.standard.values else None,
-        },
+        "standard_accuracy": _json_spread(row.standard) | {"standard_error": row.standard_error},
         "certified_accuracy": [{"radius": radius, **_json_spread(spread)} for radius, spread in certified],
         "average_certified_radius": _json_spread(average),
         "abstentions": _json_spread(row.abstentions),
         "seconds_per_image": _json_spread(row.seconds),
-    }
-
-
-def _json_difference(it: Difference) -> dict[str, Any]:
-    return {
-        "method": it.one.label,
-        "less": it.other.label,
-        "standard_accuracy": _json_lead(it.standard),
-        "average_certified_radius": _json_lead(it.average_radius, unit_scale(it.one.settings.norm)),
     }
 
 
@@ -234,18 +215,9 @@ def images_csv(run: Run) -> str:
     radius = "radius_255" if norm == "linf" else "radius"
     writer.writerow(["index", "file", "truth", "label", radius, "norm", "candidate", "votes", "draws"])
     for record in run.records:
-        certificate = record.certificate
-        writer.writerow(
-            [
-                certificate.index,
-                run.files[certificate.index] if run.files else "",
-                run.class_names[record.truth],
-                "" if certificate.label is None else run.class_names[certificate.label],
-                show(certificate.radius, norm, CSV_DECIMALS),
-                norm,
-                run.class_names[certificate.candidate],
-                certificate.counts[certificate.candidate],
-                certificate.n_estimate,
-            ]
-        )
+        found, names = record.certificate, run.class_names
+        file, label = run.files[found.index] if run.files else "", "" if found.label is None else names[found.label]
+        votes = [names[found.candidate], found.counts[found.candidate], found.n_estimate]
+        shown = show(found.radius, norm, CSV_DECIMALS)
+        writer.writerow([found.index, file, names[record.truth], label, shown, norm, *votes])
     return text.getvalue()

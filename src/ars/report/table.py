@@ -1,7 +1,7 @@
 """The table as data: a row per group and bound, a block per section and bound."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ars.certification.bounds import Bound
 from ars.report.grouping import Group, Section, comparable, radius_lead, standard_lead
@@ -17,6 +17,8 @@ from ars.report.measures import (
     standard_accuracy,
     unit_scale,
 )
+from ars.runs.run import Run
+from ars.runs.test_images import Judged
 from ars.runs.vote_count import standard_error
 from ars.theory import Norm
 
@@ -53,9 +55,9 @@ class Row:
         return sum(run.missing for run in self.group.runs)
 
     @property
-    def standard_error(self) -> float:
+    def standard_error(self) -> float | None:
         """The standard error of the standard accuracy of one seed, from its n images; the largest of the seeds'."""
-        return max(standard_error(accuracy, self.images) for accuracy in self.standard.values)
+        return max((standard_error(accuracy, self.images) for accuracy in self.standard.values), default=None)
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,8 @@ class Block:
     @property
     def judged(self) -> str:
         """How much of the test set was judged, for a caption; every answer where runs differ in it."""
-        return " or ".join(dict.fromkeys(str(run.judged) for row in self.rows for run in row.group.runs))
+        runs = [run for row in self.rows for run in row.group.runs]
+        return judged_text(runs, runs)
 
     @property
     def images(self) -> str | None:
@@ -108,6 +111,17 @@ class Block:
         return f"The runs did not all answer for the same images; only those of one set can be compared: {sets}."
 
 
+def judged_text(runs: Iterable[Run], among: Iterable[Run]) -> str:
+    """How much of the test set some runs judged; early records lack its size, which others among them may know."""
+    known = {run.judged for run in among if run.judged.of_images is not None}
+
+    def told(one: Judged) -> str:
+        same = [other for other in known if replace(other, of_images=one.of_images) == one]
+        return str(same[0] if len(same) == 1 else one)
+
+    return " or ".join(dict.fromkeys(told(run.judged) for run in runs))
+
+
 def _so_far(images: str) -> str:
     """A number of images in words; a star stands for those that are still to be certified."""
     return f"{images} images".replace("* images", " images so far")
@@ -128,33 +142,26 @@ class Table:
 def make_table(sections: Sequence[Section]) -> Table:
     """Measure every group under every bound, at its grid of radii or at round ones, the same for all runs of a norm."""
     free = [section for section in sections if not section.first.settings.schedule.radii]
-    return Table(tuple(_make_blocks(section, _columns(section, free)) for section in sections))
+    return Table(tuple(_make_blocks(section, _radii(section, free)) for section in sections))
 
 
 def _make_blocks(section: Section, radii: tuple[float, ...]) -> tuple[Block, ...]:
-    return tuple(
-        Block(
-            section=section,
-            bound=bound,
-            headline=bound == section.first.settings.bound,
-            radii=radii,
-            rows=tuple(make_row(group, bound, radii) for group in section.groups if group.has(bound)),
-        )
-        for bound in section.bounds
-    )
+    blocks = []
+    for bound in section.bounds:
+        rows = tuple(make_row(group, bound, radii) for group in section.groups if group.has(bound))
+        blocks.append(Block(section, bound, bound == section.first.settings.bound, radii, rows))
+    return tuple(blocks)
 
 
-def _radii(sections: Sequence[Section], norm: Norm) -> tuple[float, ...]:
-    groups = [group for section in sections if section.first.settings.norm == norm for group in section.groups]
+def _radii(section: Section, free: Sequence[Section]) -> tuple[float, ...]:
+    """The section's own grid without radius 0, which is the standard accuracy; else round radii."""
+    norm, grid = section.first.settings.norm, section.first.settings.schedule.radii
+    if grid:
+        return tuple(in_units(radius, norm) for radius in grid if radius > 0)
+    groups = [group for other in free if other.first.settings.norm == norm for group in other.groups]
     answers = [answer for group in groups for answer in group.outcomes(group.settings.bound)]
     largest = max((float(answer.radius[answer.correct].max(initial=0.0)) for answer in answers), default=0.0)
     return round_radii(in_units(largest, norm))
-
-
-def _columns(section: Section, free: Sequence[Section]) -> tuple[float, ...]:
-    """The section's own grid without radius 0, which is the standard accuracy; else round radii."""
-    norm, grid = section.first.settings.norm, section.first.settings.schedule.radii
-    return tuple(in_units(radius, norm) for radius in grid if radius > 0) if grid else _radii(free, norm)
 
 
 def make_row(group: Group, bound: Bound, radii: Sequence[float]) -> Row:
@@ -170,8 +177,8 @@ def make_row(group: Group, bound: Bound, radii: Sequence[float]) -> Row:
         certified=tuple(certified_at(answers, r / scale) for r in radii),
         average_radius=Spread(() if grid else tuple(map(average_certified_radius, answers))),
         abstentions=Spread(tuple(map(abstention_rate, answers)) if at_zero else ()),
-        draws=Spread(tuple(_mean(record.certificate.n_estimate for record in run.records) for run in group.runs)),
-        seconds=Spread(tuple(_mean(record.seconds for record in run.records) for run in group.runs)),
+        draws=Spread(tuple(mean([one.certificate.n_estimate for one in run.records]) for run in group.runs)),
+        seconds=Spread(tuple(mean([one.seconds for one in run.records]) for run in group.runs)),
     )
 
 
@@ -181,9 +188,9 @@ def certified_at(answers: Sequence[Outcomes], radius: float) -> Spread:
     return Spread(tuple(certified_accuracy(one, radius) for one in answers) if decided else ())
 
 
-def _mean(values: Iterable[float]) -> float:
-    every = list(values)
-    return sum(every) / len(every)
+def mean(values: Sequence[float]) -> float:
+    """The mean of some values."""
+    return sum(values) / len(values)
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 
 from ars.certification.bounds import Bound
 from ars.report.grouping import Group
 from ars.report.measures import NOT_MEASURED, Lead, Spread, norm_name
 from ars.report.paper.published import lacking, published_text
 from ars.report.pipeline import Pipeline
-from ars.report.table import BOUND_NAMES, Block, Row, Table, difference
+from ars.report.table import BOUND_NAMES, Block, Row, Table, difference, judged_text, mean
 from ars.runs.run import Run, train_seconds
 from ars.runs.vote_count import read_tally
 
@@ -78,13 +77,14 @@ def _lead(one: Member, other: Member, bound: Bound) -> Leads:
 
 def settings_of(groups: Sequence[Group]) -> list[tuple[str, str]]:
     """How the groups were certified: a name, and one text for all or whose is which."""
+    every = [run for group in groups for run in group.runs]
     values: list[tuple[str, Callable[[Group], str]]] = [
         ("training seeds", lambda group: _join(run.seed for run in group.runs)),
-        ("images", lambda group: " or ".join(dict.fromkeys(str(run.judged) for run in group.runs))),
+        ("images", lambda group: judged_text(group.runs, every)),
         ("subset", lambda group: group.settings.subset),
         ("seed of the test inputs", lambda group: f"{group.runs[0].inputs.data.get('seed', 0)}"),
         ("draws per image, N", lambda group: str(group.settings.schedule)),
-        ("draws made, on average", _mean_draws),
+        ("draws made, on average", lambda group: f"{mean(_draws(group)):,.0f}"),
         ("failure probability, α", lambda group: f"{group.settings.alpha}"),
         ("bound", lambda group: BOUND_NAMES[group.settings.bound]),
         ("noise of the steps", _noise),
@@ -108,9 +108,8 @@ def _noise(group: Group) -> str:
     return " or ".join(levels) or "by image"
 
 
-def _mean_draws(group: Group) -> str:
-    draws = [record.certificate.n_estimate for run in group.runs for record in run.records]
-    return f"{sum(draws) / len(draws):,.0f}"
+def _draws(group: Group) -> list[int]:
+    return [record.certificate.n_estimate for run in group.runs for record in run.records]
 
 
 def environments(runs: Sequence[Run]) -> list[str]:
@@ -166,18 +165,15 @@ def _join(parts: Iterable[object]) -> str:
 
 def choices(views: Sequence[View]) -> list[tuple[str, list[str]]]:
     """The controls: a name and its values, where the views differ in it."""
-    names = list(dict.fromkeys(name for view in views for name in view.place))
-    return [(name, _ordered(view.place[name] for view in views)) for name in names]
 
-
-def _ordered(values: Iterable[str]) -> list[str]:
     def key(value: str) -> tuple[float, str]:
         try:
             return float(value), ""
         except ValueError:
             return 0.0, value
 
-    return [value for value, _ in groupby(sorted(values, key=key))]
+    names = dict.fromkeys(name for view in views for name in view.place)
+    return [(name, sorted({view.place[name] for view in views}, key=key)) for name in names]
 
 
 def opening(views: Sequence[View]) -> View:

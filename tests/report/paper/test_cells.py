@@ -54,20 +54,6 @@ def test_masks_of_another_size_are_refused(tmp_path):
         load_masks(load_cells(tmp_path)[0])
 
 
-def test_masks_without_a_known_object_have_no_boxes(tmp_path):
-    path = build_cell(tmp_path / "fast", k=32, masks=2)
-    with np.load(path / "masks.npz") as arrays:
-        kept = {name: arrays[name] for name in ("masks", "indices")}
-    np.savez(path / "masks.npz", **kept)
-    [cell] = load_cells(tmp_path)
-    assert load_masks(cell).boxes is None
-    write_results(tmp_path, tmp_path)
-    page = (tmp_path / "index.html").read_text(encoding="utf-8")
-    assert page.count('alt="Mask of test image') == 2
-    assert "orange outline" not in page
-    assert len(list((tmp_path / "figures").glob("masks-*.svg"))) == 1
-
-
 def test_labels_of_a_sweep_are_recipes_of_their_own(tmp_path):
     for seed in (0, 1):
         path = build_cell(tmp_path / "fast", seed=seed)
@@ -204,14 +190,6 @@ def test_all_seeds_are_compared_and_not_only_neighbours(tmp_path):
         (path / "recipe.yaml").write_text(yaml.safe_dump({**recipe, **more}))
     with pytest.raises(ReportError, match=r"seed0 and .*seed2 .* trained differently"):
         make_entries(load_cells(tmp_path))
-
-
-def test_the_page_names_the_methods_of_the_paper_that_it_lacks(tmp_path):
-    build_cell(tmp_path / "fast", method="cohen", k=96, sigma=1.0)
-    build_cell(tmp_path / "fast", method="adaptive", k=96, sigma=1.0)
-    write_results(tmp_path, tmp_path)
-    page = (tmp_path / "index.html").read_text(encoding="utf-8")
-    assert "not run here: static mask 36.9 (0.5); UniCR 41.3 (2.4); Súkeník et al. 10.4 (0.3)." in page
 
 
 def edit_vote(path, **changes):

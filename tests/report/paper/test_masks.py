@@ -9,7 +9,7 @@ import pytest
 from ars.report.paper.cells import load_cells
 from ars.report.paper.entries import make_entries, make_lineups
 from ars.report.paper.masks import draw_masks, load_masks
-from ars.report.paper.results import draw_all, make_sheets, write_results
+from ars.report.paper.results import draw_all, make_sheets
 from ars.report.paper.sheet import to_csv, to_markdown
 from ars.runs.paths import MASK_DRAWS
 from ars.runs.run import ReportError
@@ -58,8 +58,7 @@ def test_the_figure_says_what_white_is_and_of_which_image_and_seed_a_mask_is(tmp
     figure = draw_masks([(made(tmp_path, masks), None)]).figure
     assert texts(figure) == [["image 0\nwhite is 0.12", "k = 64\nseed 0"], ["image 50\nwhite is 0.80"]]
     about = figure.texts[1].get_text().replace("\n", " ")
-    assert about.startswith(f"averaged over {MASK_DRAWS} draws; black hides a pixel (0), white is the largest weight")
-    assert about.endswith("; orange: the object; not BG-20k")
+    assert all(words in about for words in (f"{MASK_DRAWS} draws", "orange", "not BG-20k"))
 
 
 def test_the_static_mask_is_the_last_of_its_row(tmp_path):
@@ -80,15 +79,6 @@ def test_the_static_mask_is_the_last_of_its_row(tmp_path):
     assert np.array_equal(shown.get_array(), static.masks[0])
     assert len(figure.axes[5].patches) == 1  # its frame: it is of no image, so that no object is outlined
     assert len(figure.axes[4].patches) == 2
-
-
-def test_the_page_shows_the_static_mask_once_beside_those_of_ars(tmp_path):
-    build_cell(tmp_path / "fast", method="adaptive", k=64, masks=3)
-    build_cell(tmp_path / "fast", method="static_mask", k=64, masks=3)
-    write_results(tmp_path, tmp_path)
-    page = (tmp_path / "index.html").read_text(encoding="utf-8")
-    assert (page.count('alt="Mask of test image'), page.count('alt="The static mask"')) == (3, 1)
-    assert "the last, one for all images" in page
 
 
 def put_masks(root, masks, *, boxes=True, seed=0):

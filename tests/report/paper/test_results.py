@@ -5,7 +5,6 @@ import json
 import re
 import shutil
 from html import unescape
-from html.parser import HTMLParser
 
 import pytest
 
@@ -90,50 +89,14 @@ def test_nothing_of_this_machine_is_written(results):
         assert not re.search(rb"20\d\d-\d\d-\d\d", path.read_bytes()), name
 
 
-class References(HTMLParser):
-    def __init__(self, page):
-        super().__init__()
-        self.links, self.fetched, self.anchors = [], [], set()
-        self.feed(page)
-
-    def handle_starttag(self, tag, attributes):
-        for name, value in attributes:
-            if name == "href" and tag == "a":
-                self.links.append(value)
-            elif name == "id":
-                self.anchors.add(f"#{value}")
-            elif name in {"src", "href", "srcset", "data", "action", "poster"}:
-                self.fetched.append(value)
-
-
 def test_the_page_holds_all_it_needs_and_its_links_lead_somewhere(results):
     page = (results / "index.html").read_text(encoding="utf-8")
-    references = References(page)
-    assert all(address.startswith("data:") for address in references.fetched)
+    links, ids = set(re.findall(r'<a [^>]*?href="([^"]+)"', page)), set(re.findall(r' id="([^"]+)"', page))
+    assert all(one.startswith("data:") for one in re.findall(r' (?:src|srcset|data|action|poster)="([^"]+)"', page))
     assert not re.search(r"https?:|@import|url\((?!#)", page)
-    assert len(references.links) > 50
-    for link in set(references.links):
-        assert link in references.anchors if link.startswith("#") else (results / link).exists(), link
-
-
-def test_the_page_names_the_norm_beside_certified_numbers(results):
-    page = (results / "index.html").read_text(encoding="utf-8")
-    assert "no ℓ∞ perturbation of the image within" in page
-    assert page.count('<div class="pair">') == page.count(">ℓ∞ radius (in 1/255 of the pixel range)<") > 0
-
-
-def test_every_row_of_the_page_leads_to_the_recipes_of_its_seeds(results):
-    page = (results / "index.html").read_text(encoding="utf-8")
-    row = re.compile(
-        r'<tr class="m-(\w+)[^"]*" data-recipes="([^"]+)"><th scope="row"><a href="#([^"]+)"', flags=re.DOTALL
-    )
-    rows = row.findall(page)
-    assert {method for method, *_ in rows} == {"cohen", "static_mask", "adaptive"}
-    recipes = set(re.findall(r'<details class="recipe" id="([^"]+)"', page))
-    for method, seeds, link in rows:
-        assert link == seeds.split()[0]
-        assert recipes.issuperset(seeds.split())
-        assert all(f"-{method}-" in seed for seed in seeds.split())
+    assert len(links) > 50
+    for link in links:
+        assert link[1:] in ids if link.startswith("#") else (results / link).exists(), link
 
 
 def test_every_recipe_is_on_the_page(results):
@@ -143,12 +106,6 @@ def test_every_recipe_is_on_the_page(results):
     for path in recipes:
         at = page.index(f'id="recipe-{path.parent.parent.name}-{path.parent.name}"')
         assert page[at:].split("<pre", 1)[1].split(">", 1)[1].startswith(path.read_text(encoding="utf-8"))
-
-
-def test_names_from_files_are_escaped(tmp_path):
-    build_cell(tmp_path / "a", kind="folder", title="<script>alert(1)</script>")
-    write_results(tmp_path, tmp_path)
-    assert "<script>alert" not in (tmp_path / "index.html").read_text(encoding="utf-8")
 
 
 def test_nothing_certified_yet_is_a_page_too(tmp_path):

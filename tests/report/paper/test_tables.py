@@ -142,32 +142,18 @@ def test_recipe_and_inputs_stand_beside_every_number(results, sheets):
     assert {"table-1", "measures", "standard-accuracy-digits", "vote-digits"} <= with_numbers
 
 
-def test_the_note_on_backgrounds_is_with_every_table_on_backgrounds(sheets):
+def test_notes_stand_with_the_tables_that_need_them(sheets):
+    apart = [name for name in sheets if name.endswith("-class-bounds")]
+    assert list(sheets)[-5:] == apart
     for name, sheet in sheets.items():
+        text = to_markdown(sheet)
         on_them = "CIFAR" in sheet.title or name.startswith(("table-1", "measures", "leads", "masks"))
-        assert ("not the paper's BG-20k, which cannot be had" in to_markdown(sheet)) == (
-            on_them and name != "k32-subset-sizes"
-        ), name
-
-
-def test_tables_of_certified_numbers_name_the_norm(sheets):
-    for name, sheet in sheets.items():
-        certified = name not in ("runs", "masks") and not name.startswith("vote-")
-        assert ("Certificates are for ℓ∞ perturbations" in to_markdown(sheet)) == certified, name
-
-
-def test_class_bounds_are_apart_and_say_so(sheets):
-    names = list(sheets)
-    apart = [name for name in names if name.endswith("-class-bounds")]
-    assert names[-len(apart) :] == apart
-    assert len(apart) == 5
-    for name in apart:
-        assert "under our class bounds" in sheets[name].title
-        text = to_markdown(sheets[name])
-        assert "The paper's numbers are under Cohen et al.'s bound and are left out here" in text
-        assert "paper" not in text.split("\n")[2]  # the headings
-        assert "were run" not in text
-        assert all(line.entry for line in sheets[name].lines)
+        assert ("not the paper's BG-20k" in text) == (on_them and name != "k32-subset-sizes"), name
+        assert ("ℓ∞ perturbations" in text) == (name not in ("runs", "masks") and not name.startswith("vote-")), name
+        if name in apart:
+            assert "class bounds" in sheet.title
+            assert "paper" not in text.split("\n")[2]  # the headings
+            assert all(line.entry for line in sheet.lines)
 
 
 def test_quoted_radii_and_imagenets_odd_deviations(tmp_path):

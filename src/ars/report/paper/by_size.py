@@ -2,26 +2,19 @@
 
 import math
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from ars.report.curves import uncertainty
-from ars.report.figures import MUTED, Look, Picture, looks_of, style
 from ars.report.grouping import method_name, method_rank
 from ars.report.measures import Spread
 from ars.report.paper.cells import Cell
-from ars.report.paper.comparable import (
-    alphas,
-    draws_by_size,
-    epochs_by_size,
-    other_images,
-    several_alphas,
-    total_epochs,
-)
+from ars.report.paper.comparable import alphas, draws_by_size, epochs_by_size, epochs_of, other_images, several_alphas
 from ars.report.paper.entries import Entry
-from ars.report.paper.published import CERTIFIED, Accuracy, published_rows
+from ars.report.paper.published import CERTIFIED, published_rows
+from ars.report.style import MUTED, Look, Picture, looks_of, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,13 +36,8 @@ class Trend:
 
     method: str
     ours: dict[int, Spread]
-    paper: tuple[tuple[int, float], ...] = ()
-    epochs: dict[int, int] = field(default_factory=dict)
-
-    @property
-    def label(self) -> str:
-        """The method's name for a reader."""
-        return method_name(self.method)
+    epochs: dict[int, int]
+    paper: set[tuple[int, float]] = field(default_factory=set)
 
     @property
     def several(self) -> bool:
@@ -65,31 +53,26 @@ class Trend:
 def make_trends(entries: Sequence[Entry]) -> list[Trend]:
     """Standard accuracies of the entries of one recipe, benchmark and sigma, under Cohen et al.'s bound."""
     kind, sigma = entries[0].first.kind, entries[0].first.sigma
-    trends = []
-    for method in sorted({entry.first.method for entry in entries}, key=method_rank):
-        mine = [entry for entry in entries if entry.first.method == method]
-        ours = {entry.first.k: spread for entry in mine if (spread := entry.certified("cohen", 0.0)).values}
-        paper = {(row.k, row.accuracy) for row in published_rows(kind) if _beside(row, method, sigma) and row.k in ours}
-        trends.append(Trend(method, ours, tuple(sorted(paper)), _total_epochs(mine)))
+    rows = [row for row in published_rows(kind) if row.table in CERTIFIED]  # of models that were certified
+    trends = _trends(entries, lambda entry: entry.certified("cohen", 0.0))
+    for trend in trends:
+        at = [(k, sigma, trend.method) for k in trend.ours]
+        trend.paper.update((row.k, row.accuracy) for row in rows if row.setting in at)
     return trends
 
 
 def vote_trends(entries: Sequence[Entry]) -> list[Trend]:
     """Accuracies of the plain vote on the whole test set, of those entries that have one."""
+    return _trends([entry for entry in entries if entry.votes.values], lambda entry: entry.votes)
+
+
+def _trends(entries: Sequence[Entry], measure: Callable[[Entry], Spread]) -> list[Trend]:
     trends = []
-    for method in sorted({entry.first.method for entry in entries if entry.votes.values}, key=method_rank):
-        mine = [entry for entry in entries if entry.first.method == method and entry.votes.values]
-        trends.append(Trend(method, {entry.first.k: entry.votes for entry in mine}, epochs=_total_epochs(mine)))
+    for method in sorted({entry.first.method for entry in entries}, key=method_rank):
+        mine = [entry for entry in entries if entry.first.method == method]
+        ours = {entry.first.k: spread for entry in mine if (spread := measure(entry)).values}
+        trends.append(Trend(method, ours, {entry.first.k: sum(epochs_of(entry.first)) for entry in mine}))
     return trends
-
-
-def _total_epochs(entries: Sequence[Entry]) -> dict[int, int]:
-    return {entry.first.k: total_epochs(entry.first) for entry in entries}
-
-
-def _beside(row: Accuracy, method: str, sigma: float) -> bool:
-    """Whether a published accuracy is that of certified models of the method at this noise."""
-    return row.table in CERTIFIED and row.setting[1:] == (sigma, method)
 
 
 def draw_by_size(entries: Sequence[Entry], looks: Mapping[str, Look] | None = None) -> Picture:
@@ -97,17 +80,17 @@ def draw_by_size(entries: Sequence[Entry], looks: Mapping[str, Look] | None = No
     from matplotlib.figure import Figure
 
     first = entries[0].first
-    panels = {
-        "standard accuracy (%)": (make_trends(entries), [entry.standard_error for entry in entries]),
-        "vote on the whole test set (%)": (vote_trends(entries), [entry.vote_error for entry in entries]),
-    }
-    shown = {label: (trends, _about(first, trends, errors)) for label, (trends, errors) in panels.items() if trends}
+    panels = [
+        ("standard accuracy (%)", make_trends(entries), [entry.standard_error for entry in entries]),
+        ("vote on the whole test set (%)", vote_trends(entries), [entry.vote_error for entry in entries]),
+    ]
+    shown = [(label, trends, _about(first, trends, errors)) for label, trends, errors in panels if trends]
     looks = looks or looks_of(entry.first.method for entry in entries)
     title = f"{first.benchmark}, σ = {first.sigma:g}"
     with style():
         figure = Figure(figsize=(WIDTH, 4.3 * len(shown) + 0.5), layout="constrained")
         grid = figure.subplots(len(shown), 1, squeeze=False)[:, 0]
-        for panel, (label, (trends, about)) in zip(grid, shown.items(), strict=True):
+        for panel, (label, trends, about) in zip(grid, shown, strict=True):
             for number, trend in enumerate(trends):
                 _draw_trend(panel, trend, looks[trend.method], aside=ASIDE * (number - (len(trends) - 1) / 2))
             panel.set_xticks(sorted({entry.first.k for entry in entries}))
@@ -130,10 +113,11 @@ def _draw_trend(panel: "Axes", trend: Trend, look: Look, aside: float) -> None:
     places = [place for sizes in trend.alike for place in (*(k + aside for k in sizes), gap)]
     line: dict[str, Any] = {"color": look.colour, "linestyle": look.dashes, "linewidth": 1.9, "marker": "o"}
     bars = spreads if trend.several else None
-    panel.errorbar(places, means, yerr=bars, capsize=3, markersize=5, label=trend.label, **line)
+    panel.errorbar(places, means, yerr=bars, capsize=3, markersize=5, label=method_name(trend.method), **line)
     hollow: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 6.5, "markerfacecolor": "white"}
     edge: dict[str, Any] = {"markeredgecolor": look.colour, "markeredgewidth": 1.3, "zorder": 1}
-    panel.plot([k + aside for k, _ in trend.paper], [accuracy for _, accuracy in trend.paper], **hollow, **edge)
+    printed = sorted(trend.paper)
+    panel.plot([k + aside for k, _ in printed], [accuracy for _, accuracy in printed], **hollow, **edge)
 
 
 def _unlike(entries: Sequence[Entry]) -> list[str]:

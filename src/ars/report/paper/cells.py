@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -86,10 +86,9 @@ class Cell:
     @property
     def sources(self) -> tuple[Path, ...]:
         """The files that its numbers come from."""
-        fixed = (RECIPE, BENCHMARK, ENVIRONMENT, TIMING, VOTE)
-        of_runs = (SETTINGS, ENVIRONMENT, PACKED)
-        parts = (self.path / CERTIFY / name / file for name in self.runs for file in of_runs)
-        every = (*(self.path / name for name in fixed), *parts, self.path.parent / SWEEP)
+        names = [RECIPE, BENCHMARK, ENVIRONMENT, TIMING, VOTE]
+        names += [f"{CERTIFY}/{name}/{file}" for name in self.runs for file in (SETTINGS, ENVIRONMENT, PACKED)]
+        every = (*(self.path / name for name in names), self.path.parent / SWEEP)
         return tuple(path for path in every if path.exists())
 
 
@@ -103,8 +102,7 @@ def load_cells(root: Path) -> list[Cell]:
 
 def _load_cell(path: Path) -> Cell:
     recipe = read_mapping(path / RECIPE, yaml.safe_load)
-    named = path.parent / SWEEP
-    sweep = read_mapping(named, yaml.safe_load) if named.exists() else {}
+    sweep = _optional(path.parent / SWEEP, yaml.safe_load) or {}
     labels = LABEL.findall(path.name)
     about = read_about(path)
     timing, environment = (_optional(path / name) or {} for name in (TIMING, ENVIRONMENT))
@@ -156,5 +154,5 @@ def _load_vote(path: Path, vote: Tally, runs: Mapping[str, Run]) -> Tally:
     return vote
 
 
-def _optional(path: Path) -> dict[str, Any] | None:
-    return read_mapping(path, json.loads) if path.exists() else None
+def _optional(path: Path, read: Callable[[str], Any] = json.loads) -> dict[str, Any] | None:
+    return read_mapping(path, read) if path.exists() else None

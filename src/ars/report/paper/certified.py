@@ -17,8 +17,8 @@ from ars.report.paper.published import (
     published_value,
     recipe_method,
 )
-from ars.report.paper.sheet import Column, Line, Sheet, Value, difference, percent, radius_255, scaled
-from ars.report.paper.standard import COLUMNS, HOW, WHERE, benchmark_of, entries_of, how, setting_of, texts, where
+from ars.report.paper.sheet import Line, Sheet, Value, difference, numbers, percent, radius_255, scaled, words
+from ars.report.paper.standard import COLUMNS, HOW, WHERE, benchmark_of, entries_of, how, texts, where
 from ars.runs.paths import MAIN
 from ars.runs.run import Run, Settings, alike
 
@@ -33,27 +33,15 @@ def quoted_points(entries: Sequence[Entry], bound: Bound) -> Sheet:
     quoted = [(kind, point) for kind in names for point in published_points(kind)]
     for kind, point in quoted:
         wanted = (kind, point.sigma, recipe_method(point.method))
-        found: list[Entry | None] = [
-            entry for entry in entries if (entry.first.kind, entry.first.sigma, entry.first.method) == wanted
-        ]
+        setting = (names[kind], f"{point.sigma:g}", published_name(point.method), f"{point.linf_radius:g}")
+        found: list[Entry | None] = [one for one in entries if (one.first.kind, *one.setting[1:]) == wanted]
         for entry in found or [None]:
             ours = entry.certified(bound, point.linf_radius) if entry else Spread(())
-            setting = (names[kind], f"{point.sigma:g}", published_name(point.method), f"{point.linf_radius:g}")
-            values = (
-                Printed(point.certified_accuracy),
-                percent(ours),
-                difference(ours, point.certified_accuracy),
-                *how(entry)[::2],
-            )
-            lines.append(Line((*setting, *values), entry))
+            apart = difference(ours, point.accuracy)
+            lines.append(Line((*setting, Printed(point.accuracy), percent(ours), apart, *how(entry)[::2]), entry))
     columns = (
-        Column("benchmark", "benchmark", number=False),
-        Column("σ", "sigma", number=False),
-        Column("method", "method", number=False),
-        Column("ℓ∞ radius", "linf_radius", number=False),
-        Column("paper", "paper"),
-        Column("ours", "ours"),
-        Column("ours − paper", "difference"),
+        *words(benchmark="benchmark", sigma="σ", method="method", linf_radius="ℓ∞ radius"),
+        *numbers(paper="paper", ours="ours", difference="ours − paper"),
         *HOW[::2],
     )
     shown = [line.entry for line in lines if line.entry]
@@ -71,15 +59,12 @@ def all_measures(entries: Sequence[Entry], bound: Bound) -> Sheet:
     """Every measure of every entry: accuracies at round radii, average radius, vote, and what it took."""
     columns = (
         *WHERE,
-        Column("standard", "standard"),
-        *(Column(f"≥ {radius:g}/255", f"certified_{radius:g}_255") for radius in ROUND_RADII),
-        Column("average radius (/255)", "average_radius_255"),
-        Column("abstained", "abstained"),
+        *numbers(standard="standard", **{f"certified_{r:g}_255": f"≥ {r:g}/255" for r in ROUND_RADII}),
+        *numbers(average_radius_255="average radius (/255)", abstained="abstained"),
         *HOW,
-        Column("vote on the whole test set", "vote"),
-        Column("its standard error (the largest of the seeds)", "vote_standard_error", number=False),
-        Column("seconds an image", "seconds_per_image"),
-        Column("training minutes", "training_minutes"),
+        *numbers(vote="vote on the whole test set"),
+        *words(vote_standard_error="its standard error (the largest of the seeds)"),
+        *numbers(seconds_per_image="seconds an image", training_minutes="training minutes"),
     )
     lines = tuple(Line(_measures(entry, bound), entry) for entry in entries)
     title = f"Every measure{title_of(bound)}"
@@ -105,25 +90,20 @@ def _measures(entry: Entry, bound: Bound) -> tuple[Value, ...]:
 def plain_votes(entries: Sequence[Entry], kind: str) -> Sheet:
     """The vote's accuracy, beside the paper's where it has one (ImageNet)."""
     published = published_settings(kind, UNCERTIFIED)
-    settings = published | {setting_of(one) for one in entries if one.first.kind == kind}
+    settings = published | {one.setting for one in entries if one.first.kind == kind}
     lines = []
     for setting in in_order(settings):
         for entry in entries_of(entries, kind, setting):
             votes = [cell.vote for cell in entry.cells if cell.vote] if entry else []
-            values = (
-                published_value(kind, setting, UNCERTIFIED),
-                percent(Spread(tuple(vote.accuracy for vote in votes))),
-                f"{100 * entry.vote_error:.2f}" if entry and entry.vote_error is not None else None,
-                votes[0].images if votes else None,
-                min(vote.draws for vote in votes) if votes else None,
-            )
-            lines.append(Line((*texts(setting), *values), entry))
+            paper = published_value(kind, setting, UNCERTIFIED)
+            ours: tuple[Value, ...] = (None, None, None, None)
+            if entry and votes:
+                how_many = (votes[0].images, min(vote.draws for vote in votes))
+                ours = (percent(entry.votes), f"{100 * (entry.vote_error or 0):.2f}", *how_many)
+            lines.append(Line((*texts(setting), paper, *ours), entry))
     columns = (
-        Column("paper", "paper"),
-        Column("ours" if published else "accuracy", "ours"),
-        Column("standard error of a seed (the largest)", "standard_error", number=False),
-        Column("test images", "images", number=False),
-        Column("draws", "draws", number=False),
+        *numbers(paper="paper", ours="ours" if published else "accuracy"),
+        *words(standard_error="standard error of a seed (the largest)", images="test images", draws="draws"),
     )
     sheet = Sheet(
         f"vote-{kind.replace('_', '-')}",
@@ -149,14 +129,9 @@ def subset_sizes(entries: Sequence[Entry]) -> Sheet:
         if not ours:
             lines.append(Line((*setting, None, None, None, None), None))
     columns = (
-        Column("σ", "sigma", number=False),
-        Column("test images", "images", number=False),
-        Column("method", "method", number=False),
-        Column("paper", "paper"),
-        Column("ours", "ours"),
-        Column("ours − paper", "difference"),
-        Column("α", "alpha", number=False),
-        Column("which images", "subset", number=False),
+        *words(sigma="σ", images="test images", method="method"),
+        *numbers(paper="paper", ours="ours", difference="ours − paper"),
+        *words(alpha="α", subset="which images"),
     )
     about = "The paper's 200 images are every 50th of the test set; a row of ours has as many certified images."
     shown = [line.entry for line in lines if line.entry]

@@ -1,5 +1,6 @@
 """What keeps numbers that stand side by side from being compared: another alpha, other images, draws or epochs."""
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -64,16 +65,13 @@ def marked(sheet: Sheet, *, certified: bool = True) -> Sheet:
 def _apart(entries: Iterable[Entry], *, certified: bool) -> list[list[Entry]]:
     """Of every benchmark and k, the sets of entries with the same images, without the largest."""
     once = {id(entry): entry for entry in entries}.values()
-    ordered = sorted(once, key=_benchmark)
-    return [
-        some
-        for _, group in groupby(ordered, key=_benchmark)
-        for some in alike(group, lambda one, other: one.same_images(other, certified=certified))[1:]
-    ]
 
+    def benchmark(entry: Entry) -> tuple[str, int]:
+        return entry.first.kind, entry.first.k
 
-def _benchmark(entry: Entry) -> tuple[str, int]:
-    return entry.first.kind, entry.first.k
+    groups = (group for _, group in groupby(sorted(once, key=benchmark), key=benchmark))
+    sets = (alike(group, lambda one, other: one.same_images(other, certified=certified)) for group in groups)
+    return [some for every in sets for some in every[1:]]
 
 
 def _named(some: Sequence[Entry], among: Sequence[Entry]) -> str:
@@ -81,45 +79,35 @@ def _named(some: Sequence[Entry], among: Sequence[Entry]) -> str:
 
     A setting whose methods are all meant is named without them.
     """
-    settings = {_setting(entry) for entry in among}
-    recipes = {entry.first.recipe_name for entry in among}
+
+    def key(entry: Entry) -> tuple[int, float, str]:
+        return entry.first.k, entry.first.sigma, entry.first.recipe_name
+
+    several_sizes = len({key(entry)[:2] for entry in among}) > 1
+    several_recipes = len({entry.first.recipe_name for entry in among}) > 1
     names = []
-    for setting in dict.fromkeys(map(_setting, some)):
+    for setting in dict.fromkeys(map(key, some)):
         k, sigma, recipe = setting
-        there, mine = ([entry for entry in them if _setting(entry) == setting] for them in (among, some))
-        where = [f"k = {k}, σ = {sigma:g}"] if len({it[:2] for it in settings}) > 1 else []
-        where += [f"recipe {recipe}"] if len(recipes) > 1 else []
-        whole = bool(where) and len(mine) == len(there)
-        methods = ", ".join(entry.label for entry in mine)
-        names.append(", ".join(where) if whole else " at ".join([methods, *([", ".join(where)] if where else [])]))
+        there, mine = ([entry for entry in them if key(entry) == setting] for them in (among, some))
+        where = [f"k = {k}, σ = {sigma:g}"] if several_sizes else []
+        where += [f"recipe {recipe}"] if several_recipes else []
+        methods = [", ".join(entry.label for entry in mine)] if not where or len(mine) < len(there) else []
+        names.append(" at ".join([*methods, *([", ".join(where)] if where else [])]))
     return " and ".join(names)
-
-
-def _setting(entry: Entry) -> tuple[int, float, str]:
-    return entry.first.k, entry.first.sigma, entry.first.recipe_name
 
 
 def draws_by_size(entries: Sequence[Entry]) -> str:
     """How many draws per image were made, where sizes differ in it: '10,000 at k = 32; 50,000 at k = 64'."""
-    return _by_size([entry for entry in entries if entry.images], lambda entry: entry.draws)
+    return _by_size(entries, lambda entry: entry.draws)
 
 
 def epochs_by_size(entries: Sequence[Entry]) -> str:
     """How long training was, where sizes differ in it; a sum begins with what came before, on smaller images."""
-    return _by_size(entries, lambda entry: epochs_of(entry.first))
+    return _by_size(entries, lambda entry: " + ".join(map(str, epochs_of(entry.first))))
 
 
-def epochs_of(cell: Cell) -> str | None:
-    """The epochs of a cell's training as its recipe says, those of its start first: '24 + 24'."""
-    return " + ".join(map(str, _epochs(cell))) or None
-
-
-def total_epochs(cell: Cell) -> int:
-    """How many epochs these are together; 0 where the recipe does not say."""
-    return sum(_epochs(cell))
-
-
-def _epochs(cell: Cell) -> list[int]:
+def epochs_of(cell: Cell) -> list[int]:
+    """The epochs of a cell's training, those of its start first; empty where the recipe does not say."""
     train, start = cell.resolved.get("train") or {}, cell.resolved.get("start")
     if "epochs" not in train:
         return []
@@ -136,14 +124,10 @@ def _by_size(entries: Sequence[Entry], value: Callable[[Entry], str | None]) -> 
     """The values with the sizes that have them; empty where all have the same."""
     found: dict[int, set[str]] = {}
     for entry in entries:
-        if (text := value(entry)) is not None:
+        if text := value(entry):
             found.setdefault(entry.first.k, set()).add(text)
     sizes: dict[str, list[int]] = {}
     for k in sorted(found):
         sizes.setdefault(" or ".join(sorted(found[k])), []).append(k)
-    return "; ".join(f"{text} at k = {_listed(ks)}" for text, ks in sizes.items()) if len(sizes) > 1 else ""
-
-
-def _listed(sizes: Sequence[int]) -> str:
-    *most, last = map(str, sizes)
-    return f"{', '.join(most)} and {last}" if most else last
+    listed = (f"{text} at k = {', '.join(map(str, ks))}" for text, ks in sizes.items())
+    return "; ".join(re.sub(r", (\d+)$", r" and \1", text) for text in listed) if len(sizes) > 1 else ""

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from ars.certification.bounds import Bound
 from ars.report.grouping import Group, make_group, make_sections, method_name, method_rank, same_training
-from ars.report.measures import NOT_MEASURED, Outcomes, Spread
+from ars.report.measures import NOT_MEASURED, Spread
 from ars.report.paper.cells import Cell
+from ars.report.paper.published import Setting
 from ars.report.table import Block, Row, certified_at, make_row, make_table
 from ars.runs.paths import MAIN
 from ars.runs.run import Inputs, ReportError
-from ars.runs.vote_count import standard_error
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,11 @@ class Entry:
     def first(self) -> Cell:
         """A cell that speaks for what all have in common."""
         return self.cells[0]
+
+    @property
+    def setting(self) -> Setting:
+        """Where it stands in the published tables."""
+        return self.first.k, self.first.sigma, self.first.method
 
     @property
     def label(self) -> str:
@@ -48,15 +53,10 @@ class Entry:
         runs = [cell.runs[name] for cell in self.cells if name in cell.runs]
         return make_group(runs) if runs else None
 
-    def outcomes(self, bound: Bound, name: str = MAIN) -> list[Outcomes]:
-        """The answers of every certified seed; none where the bound was not recorded."""
-        group = self.group(name)
-        return [] if group is None or not group.has(bound) else group.outcomes(bound)
-
     def certified(self, bound: Bound, radius: float, name: str = MAIN) -> Spread:
         """The certified accuracy at a radius in pixel units; at 0, the standard accuracy."""
-        answers = self.outcomes(bound, name)
-        return certified_at(answers, radius) if answers else NOT_MEASURED
+        group = self.group(name)
+        return certified_at(group.outcomes(bound), radius) if group and group.has(bound) else NOT_MEASURED
 
     def row(self, bound: Bound | None = None) -> Row | None:
         """Its measures under a bound, or under the chosen one; None where its records have no radii under it."""
@@ -67,33 +67,25 @@ class Entry:
     @property
     def images(self) -> int | None:
         """How many images were certified, the same for every seed."""
-        group = self.group()
-        return None if group is None else len(group.runs[0].records)
+        return len(group.runs[0].records) if (group := self.group()) else None
 
     @property
     def alpha(self) -> str | None:
         """The failure probability of its certificates."""
-        group = self.group()
-        return None if group is None else f"{group.settings.alpha}"
+        return f"{group.settings.alpha}" if (group := self.group()) else None
 
     def same_images(self, other: "Entry", *, certified: bool = True) -> bool:
         """Whether both answered for the same images; of the whole test set where certified is not asked for."""
-        mine, theirs = self.group(), other.group()
+        mine, theirs = (group.runs[0] if (group := entry.group()) else None for entry in (self, other))
         if certified and mine and theirs:
-            return mine.runs[0].same_images(theirs.runs[0])
-        return self.inputs.same(other.inputs)
-
-    @property
-    def inputs(self) -> Inputs:
-        """What decides its test inputs."""
-        group = self.group()
-        return group.runs[0].inputs if group else Inputs(self.first.resolved["data"])
+            return mine.same_images(theirs)
+        inputs = mine.inputs if mine else Inputs(self.first.resolved["data"])
+        return inputs.same(theirs.inputs if theirs else Inputs(other.first.resolved["data"]))
 
     @property
     def draws(self) -> str | None:
         """How many draws per image, and how they ended where not all were made."""
-        group = self.group()
-        if group is None:
+        if not (group := self.group()):
             return None
         schedule = group.settings.schedule
         return f"{schedule.n_max:,}" + ("" if schedule.mode == "fixed" else f" at most ({schedule.mode})")
@@ -101,8 +93,7 @@ class Entry:
     @property
     def missing(self) -> int:
         """Images that are still to be certified, over all seeds."""
-        group = self.group()
-        return 0 if group is None else sum(run.missing for run in group.runs)
+        return sum(run.missing for run in group.runs) if (group := self.group()) else 0
 
     @property
     def votes(self) -> Spread:
@@ -112,8 +103,8 @@ class Entry:
     @property
     def standard_error(self) -> float | None:
         """The standard error of one seed's standard accuracy, from its certified images; the largest of the seeds'."""
-        accuracies, images = self.certified("cohen", 0.0).values, self.images
-        return max((standard_error(one, images) for one in accuracies), default=None) if images else None
+        row = self.row("cohen")
+        return row.standard_error if row else None
 
     @property
     def vote_error(self) -> float | None:
@@ -154,19 +145,20 @@ class Lineup:
         groups = [group for entry in self.entries if (group := entry.group())]
         return make_table(make_sections(run for group in groups for run in group.runs)).blocks if groups else ()
 
+    def _with_masks(self, method: str) -> Cell | None:
+        cells = (cell for entry in self.entries for cell in entry.cells if cell.masks)
+        return next((cell for cell in cells if method in (cell.method, "")), None)
+
     @property
     def masked(self) -> Cell | None:
         """The first seed of ARS with masks, else the first cell of any method that has some."""
-        having = [cell for entry in self.entries for cell in entry.cells if cell.masks]
-        return next((cell for cell in having if cell.method == "adaptive"), having[0] if having else None)
+        return self._with_masks("adaptive") or self._with_masks("")
 
     @property
     def static(self) -> Cell | None:
         """The first seed of the static mask that has its mask, to stand beside masks of another method."""
-        if self.masked is None or self.masked.method == "static_mask":
-            return None
-        cells = (cell for entry in self.entries for cell in entry.cells)
-        return next((cell for cell in cells if cell.method == "static_mask" and cell.masks), None)
+        static = self._with_masks("static_mask")
+        return None if static is self.masked else static
 
     @property
     def masks(self) -> tuple[Path, ...]:
@@ -195,12 +187,12 @@ def make_entries(cells: Iterable[Cell]) -> list[Entry]:
 
 def _check_images(one: Cell, other: Cell) -> None:
     """Refuse seeds that answered for different images: their mean would be of none of the two sets."""
-    certified = [cell.runs[MAIN] for cell in (one, other) if MAIN in cell.runs]
-    if len(certified) == 2 and not certified[0].same_images(certified[1]):
-        first, second = (len(run.records) for run in certified)
+    mine, theirs = one.runs.get(MAIN), other.runs.get(MAIN)
+    if mine and theirs and not mine.same_images(theirs):
         raise ReportError(
             f"{one.name} and {other.name} are seeds of one row but were certified on different test images, "
-            f"{first} and {second} of them; certify the missing ones, on the same data, and pack both again"
+            f"{len(mine.records)} and {len(theirs.records)} of them; certify the missing ones on the same data, "
+            "and pack both again"
         )
     if one.vote and other.vote and one.vote.images != other.vote.images:
         raise ReportError(
@@ -212,22 +204,26 @@ def _check_images(one: Cell, other: Cell) -> None:
 def make_lineups(entries: Sequence[Entry]) -> list[Lineup]:
     """The entries of each recipe and setting."""
     ordered = sorted(entries, key=lambda entry: (entry.first.recipe_name, _entry_key(entry.first)))
-    return [Lineup(tuple(group)) for _, group in groupby(ordered, key=lambda entry: _lineup_key(entry.first))]
-
-
-def _lineup_key(cell: Cell) -> tuple[object, ...]:
-    return cell.recipe_name, cell.kind, cell.k, cell.sigma
+    by_lineup = groupby(ordered, key=lambda entry: (entry.first.recipe_name, _entry_key(entry.first)[:3]))
+    return [Lineup(tuple(group)) for _, group in by_lineup]
 
 
 def _entry_key(cell: Cell) -> tuple[object, ...]:
     return cell.kind, cell.k, cell.sigma, cell.recipe_name, method_rank(cell.method)
 
 
+def trends(lineups: Sequence[Lineup]) -> list[list[Entry]]:
+    """The entries of each recipe, benchmark and noise level that has several sizes and anything certified."""
+    groups = [group for group in at_one_sigma(lineups) if len(group) > 1]
+    found = ([entry for lineup in group for entry in lineup.entries] for group in groups)
+    return [entries for entries in found if any(entry.images for entry in entries)]
+
+
 def at_one_sigma(lineups: Sequence[Lineup]) -> list[tuple[Lineup, ...]]:
     """The lineups of each recipe and benchmark at each noise level, by k."""
-    ordered = sorted(lineups, key=lambda lineup: (*_level(lineup), lineup.first.k))
-    return [tuple(group) for _, group in groupby(ordered, key=_level)]
 
+    def level(lineup: Lineup) -> tuple[str, str, float]:
+        return lineup.first.recipe_name, lineup.first.kind, lineup.first.sigma
 
-def _level(lineup: Lineup) -> tuple[str, str, float]:
-    return lineup.first.recipe_name, lineup.first.kind, lineup.first.sigma
+    ordered = sorted(lineups, key=lambda lineup: (*level(lineup), lineup.first.k))
+    return [tuple(group) for _, group in groupby(ordered, key=level)]

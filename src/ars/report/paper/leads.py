@@ -9,7 +9,7 @@ from ars.report.grouping import comparable, radius_lead, standard_lead
 from ars.report.measures import Lead, Outcomes, rounded
 from ars.report.paper.entries import Entry, Lineup, make_lineups
 from ars.report.paper.notes import notes, suffix_of, title_of
-from ars.report.paper.sheet import Ahead, Column, Line, Sheet, Value
+from ars.report.paper.sheet import Ahead, Line, Sheet, Value, numbers, words
 from ars.report.paper.standard import HOW, WHERE, how, where
 
 POINTS = "Points of accuracy: the first method less the second, mean over the seeds that both have."
@@ -34,17 +34,10 @@ class Pair:
     one: Entry
     other: Entry
 
-    def standard(self, bound: Bound) -> tuple[Lead, ...]:
-        """The leads in standard accuracy."""
-        return self._certified(bound, standard_lead)
-
-    def average_radius(self, bound: Bound) -> tuple[Lead, ...]:
-        """The leads in average certified radius, in pixel units."""
-        return self._certified(bound, radius_lead)
-
-    def _certified(
-        self, bound: Bound, lead: Callable[[Sequence[Outcomes], Sequence[Outcomes]], Lead | None]
+    def certified(
+        self, bound: Bound, lead: Callable[[Sequence[Outcomes], Sequence[Outcomes]], Lead | None] = standard_lead
     ) -> tuple[Lead, ...]:
+        """The leads in standard accuracy, or by another measure."""
         one, other = self.one.group(), self.other.group()
         if not one or not other or not comparable(one, other) or not (one.has(bound) and other.has(bound)):
             return ()
@@ -70,12 +63,9 @@ class Pair:
 
 def make_pairs(lineup: Lineup) -> list[Pair]:
     """Every two methods of a lineup that have a seed in common; the first of them is the later one in the tables."""
-    pairs = []
-    for number in reversed(range(len(lineup.entries))):
-        for other in lineup.entries[:number]:
-            one = lineup.entries[number]
-            pairs += [pair] if (pair := make_pair(one, other)) else []
-    return pairs
+    entries = list(enumerate(lineup.entries))
+    pairs = (make_pair(one, other) for number, one in reversed(entries) for _, other in entries[:number])
+    return [pair for pair in pairs if pair]
 
 
 def make_pair(one: Entry, other: Entry) -> Pair | None:
@@ -88,15 +78,14 @@ def make_pair(one: Entry, other: Entry) -> Pair | None:
 def all_leads(entries: Sequence[Entry], bound: Bound) -> Sheet:
     """Every difference between two methods of a lineup that can be compared."""
     pairs = [pair for lineup in make_lineups(entries) for pair in make_pairs(lineup)]
-    lines = tuple(_line(pair, bound) for pair in pairs if pair.standard(bound) or pair.vote)
+    lines = tuple(_line(pair, bound) for pair in pairs if pair.certified(bound) or pair.vote)
     columns = (
         *WHERE,
-        Column("less", "less", number=False),
-        Column("standard accuracy", "standard_accuracy", beside="error"),
-        Column("of single seeds", "standard_accuracy_by_seed", number=False),
-        Column("average radius (/255)", "average_radius_255", beside="error"),
-        Column("vote on the whole test set", "vote", beside="error"),
-        Column("its single seeds", "vote_by_seed", number=False),
+        *words(less="less"),
+        *numbers(beside="error", standard_accuracy="standard accuracy"),
+        *words(standard_accuracy_by_seed="of single seeds"),
+        *numbers(beside="error", average_radius_255="average radius (/255)", vote="vote on the whole test set"),
+        *words(vote_by_seed="its single seeds"),
         *HOW,
     )
     shown = [entry for line in lines for entry in line.entries]
@@ -105,7 +94,7 @@ def all_leads(entries: Sequence[Entry], bound: Bound) -> Sheet:
 
 
 def _line(pair: Pair, bound: Bound) -> Line:
-    one, standard, radius, vote = pair.one, pair.standard(bound), pair.average_radius(bound), pair.vote
+    one, standard, radius, vote = pair.one, pair.certified(bound), pair.certified(bound, radius_lead), pair.vote
     values: tuple[Value, ...] = (
         *where(one),
         pair.other.label,

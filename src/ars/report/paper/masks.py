@@ -8,14 +8,14 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from ars.report.figures import INK, MUTED, Picture, fit, style
 from ars.report.grouping import method_name
 from ars.report.measures import Spread, rounded
 from ars.report.paper.cells import Cell
 from ars.report.paper.entries import Entry
 from ars.report.paper.notes import BACKGROUNDS
-from ars.report.paper.sheet import Column, Line, Number, Sheet, Value, percent, scaled
+from ars.report.paper.sheet import Line, Number, Sheet, Value, numbers, percent, scaled, words
 from ars.report.paper.standard import WHERE, where
+from ars.report.style import INK, MUTED, Picture, fit, style
 from ars.runs.paths import MASK_DRAWS, MASKS
 from ars.runs.run import ReportError
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 MOST = 8
 FRAME: dict[str, Any] = {"fill": False, "edgecolor": "#9ca3af", "linewidth": 0.8, "clip_on": False}
 OUTLINE: dict[str, Any] = {"fill": False, "edgecolor": "#D55E00", "linewidth": 1.6, "clip_on": False}
-
 
 ABOUT = (
     f"Of the masks that are kept, which are averaged over {MASK_DRAWS} draws: mean over the images (standard deviation "
@@ -67,20 +66,15 @@ def load_masks(cell: Cell) -> Masks:
         n = len(masks)
         if n == 0 or masks.dtype != np.uint8 or masks.shape != (n, cell.k, cell.k):
             raise ValueError(f"masks of shape {masks.shape} and type {masks.dtype}")
-        if largest is None:
-            masks, largest = _stretch(masks)
+        if largest is None:  # masks of an earlier version have 255 for 1
+            most = masks.max(axis=(1, 2))
+            masks = np.rint(255 * (masks / np.maximum(most, 1).reshape(-1, 1, 1))).astype(np.uint8)
+            largest = (most / 255).astype(np.float32)
         if indices.shape != (n,) or largest.shape != (n,) or (boxes is not None and boxes.shape != (n, 4)):
             raise ValueError(f"not an index, a largest weight and a box for each of {n} masks")
     except (KeyError, OSError, ValueError, EOFError, BadZipFile) as error:
         raise ReportError(f"{path} does not hold masks ({error}); copy the cell again") from error
     return Masks(cell, masks, largest, indices, boxes)
-
-
-def _stretch(masks: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
-    """Masks of an earlier version, with 255 for 1."""
-    most = masks.max(axis=(1, 2))
-    stretched = np.rint(255 * (masks / np.maximum(most, 1).reshape(-1, 1, 1))).astype(np.uint8)
-    return stretched, (most / 255).astype(np.float32)
 
 
 def draw_masks(rows: Sequence[tuple[Masks, Masks | None]]) -> Picture:
@@ -164,12 +158,10 @@ def where_masks_lie(entries: Sequence[Entry]) -> Sheet:
     masked = [(entry, seeds) for entry, seeds in found if seeds]
     columns = (
         *WHERE,
-        Column("within the outline (%)", "inside"),
-        Column("least to most", "inside_range", number=False),
-        Column("the outline's area (%)", "area"),
-        Column("noise left", "noise_left"),
-        Column("from least to most", "noise_left_range", number=False),
-        Column("images", "images", number=False),
+        *numbers(inside="within the outline (%)"),
+        *words(inside_range="least to most"),
+        *numbers(area="the outline's area (%)", noise_left="noise left"),
+        *words(noise_left_range="from least to most", images="images"),
     )
     told = [ABOUT, SHARE, NOISE]
     told += [BACKGROUNDS] if any(entry.first.kind == "cifar_backgrounds" for entry, _ in masked) else []
@@ -179,27 +171,25 @@ def where_masks_lie(entries: Sequence[Entry]) -> Sheet:
 
 
 def _values(entry: Entry, seeds: Sequence[Masks]) -> tuple[Value, ...]:
-    within, noise = _spread(seeds, inside), _spread(seeds, noise_left)
+    (within, within_range), (noise, noise_range) = _spread(seeds, inside, 100, 0), _spread(seeds, noise_left, 1, 2)
     areas = [tall * wide / entry.first.k**2 for *_, tall, wide in seeds[0].boxes] if seeds[0].boxes is not None else []
     return (
         *where(entry),
         percent(within),
-        _range(seeds, inside, scale=100, decimals=0),
+        within_range,
         Number(100 * float(np.mean(areas))) if areas else None,
         scaled(noise, decimals=2),
-        _range(seeds, noise_left, scale=1, decimals=2),
+        noise_range,
         len(seeds[0].masks),
     )
 
 
-def _spread(seeds: Sequence[Masks], measure: Callable[[Masks], NDArray[np.float64]]) -> Spread:
-    values = [measure(masks) for masks in seeds]
-    return Spread(tuple(float(np.mean(value)) for value in values if value.size))
-
-
-def _range(
-    seeds: Sequence[Masks], measure: Callable[[Masks], NDArray[np.float64]], *, scale: int, decimals: int
-) -> str | None:
-    values = np.concatenate([measure(masks) for masks in seeds])
+def _spread(
+    seeds: Sequence[Masks], measure: Callable[[Masks], NDArray[np.float64]], scale: int, decimals: int
+) -> tuple[Spread, str | None]:
+    """A measure on each seed, and the least to the most of any image and seed in another unit."""
+    each = [measure(masks) for masks in seeds]
+    values = np.concatenate(each)
     ends = [rounded(scale * float(end), decimals) for end in (values.min(), values.max())] if values.size else []
-    return " to ".join(dict.fromkeys(ends)) or None
+    spread = Spread(tuple(float(np.mean(value)) for value in each if value.size))
+    return spread, " to ".join(dict.fromkeys(ends)) or None

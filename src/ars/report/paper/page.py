@@ -1,39 +1,27 @@
 """The page of packed results: its lineups as views, with what only such a folder has."""
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ars.certification.bounds import Bound
-from ars.report.figures import Look, Picture, data_uri
 from ars.report.page import make_page
 from ars.report.paper.by_size import draw_by_size
 from ars.report.paper.cells import Cell
 from ars.report.paper.comparable import alphas, other_images, several_alphas
-from ars.report.paper.entries import Entry, Lineup, at_one_sigma
+from ars.report.paper.entries import Entry, Lineup, trends
 from ars.report.paper.leads import make_pair
 from ars.report.paper.masks import MOST, Masks, load_masks
 from ars.report.paper.notes import BACKGROUNDS, ONE_COUNT, recipe_notes
 from ars.report.paper.published import lacking, published_text
 from ars.report.paper.sheet import Sheet
-from ars.report.paper.standard import setting_of
+from ars.report.style import Look, Picture, data_uri
 from ars.report.views import Leads, Mask, Member, View
 from ars.runs.paths import MASK_DRAWS, RECIPE
-
-
-@dataclass(frozen=True)
-class Level:
-    """Accuracy against k of one recipe and benchmark at one noise level; place has its values for the controls."""
-
-    place: dict[str, str]
-    entries: tuple[Entry, ...]
-
-    def draw(self, looks: Mapping[str, Look]) -> Picture:
-        """Its figure."""
-        return draw_by_size(self.entries, looks)
 
 
 @dataclass(frozen=True)
@@ -42,10 +30,9 @@ class Folder:
 
     title: str
     lead: str
-    levels: Sequence[Level]
+    levels: Sequence[tuple[dict[str, str], Callable[[Mapping[str, Look]], Picture]]]
+    """Accuracy against k of each recipe, benchmark and noise level: its values for the controls, and what draws it."""
     summary: str
-    runs: str
-    """The table of what was run."""
     sheets: Sequence[Sheet]
     figures: Sequence[str]
     recipes: Sequence[tuple[str, str, str, str]]
@@ -60,9 +47,8 @@ def make_results_page(lineups: Sequence[Lineup], sheets: Sequence[Sheet], figure
     folder = Folder(
         title="Results beside the paper" if beside else "Results",
         lead="Adaptive Randomized Smoothing and its rivals" + (", next to the paper’s numbers." if beside else "."),
-        levels=_levels(lineups),
+        levels=[(_place(entries[0].first), partial(draw_by_size, entries)) for entries in trends(lineups)],
         summary=_summary(cells),
-        runs="runs",
         sheets=sheets,
         figures=figures,
         recipes=[(cell.name, anchor(cell), cell.recipe, (cell.path / RECIPE).read_text("utf-8")) for cell in cells],
@@ -77,27 +63,26 @@ def _view(lineup: Lineup) -> View:
 
     def lead(one: Member, other: Member, bound: Bound) -> Leads:
         pair = make_pair(entries[one.label], entries[other.label])
-        found = (pair.standard(bound), pair.vote) if pair else ((), ())
-        return found[0][0] if found[0] else None, found[1][0] if found[1] else None
+        standard, vote = (pair.certified(bound), pair.vote) if pair else ((), ())
+        return next(iter(standard), None), next(iter(vote), None)
 
     masks, mask_note = _masks(lineup)
-    at = (first.k, first.sigma)
     return View(
-        place=_place(first) | {"k": f"{first.k}"},
+        place=_place(first, k=f"{first.k}"),
         heading=f"{first.benchmark}, {first.k}×{first.k}, σ = {first.sigma:g}",
         about=_about(lineup),
         blocks=lineup.blocks,
         members=tuple(member for member, _ in pairs),
         notes=_notes(lineup),
-        missing=lacking(first.kind, at, {entry.first.method for entry in lineup.entries}),
+        missing=lacking(first.kind, (first.k, first.sigma), {entry.first.method for entry in lineup.entries}),
         masks=masks,
         mask_note=mask_note,
         lead=lead,
     )
 
 
-def _place(cell: Cell) -> dict[str, str]:
-    return {"benchmark": cell.benchmark, "norm": "ℓ∞", "recipe": cell.recipe_name, "k": "", "sigma": f"{cell.sigma:g}"}
+def _place(cell: Cell, **k: str) -> dict[str, str]:
+    return {"benchmark": cell.benchmark, "norm": "ℓ∞", "recipe": cell.recipe_name, **k, "sigma": f"{cell.sigma:g}"}
 
 
 def _member(entry: Entry) -> Member:
@@ -107,7 +92,7 @@ def _member(entry: Entry) -> Member:
         group=entry.group(),
         votes=entry.votes,
         minutes=entry.train_minutes,
-        paper=published_text(entry.first.kind, setting_of(entry)) or "",
+        paper=published_text(entry.first.kind, entry.setting) or "",
         recipes=tuple((cell.seed, anchor(cell)) for cell in entry.cells),
     )
 
@@ -122,8 +107,8 @@ def _about(lineup: Lineup) -> str:
     told = [f"{lineup.first.inputs}; recipe {lineup.first.recipe_name}", *(block.judged for block in lineup.blocks[:1])]
     votes = [error for entry in lineup.entries if (error := entry.vote_error) is not None]
     told += [f"standard error of a seed's vote: up to {100 * max(votes):.1f} points"] if votes else []
-    several = several_alphas(lineup.entries)
-    return "; ".join([*told, *([f"α: {alphas(lineup.entries)}"] if several else [])]) + "."
+    told += [f"α: {alphas(lineup.entries)}"] if several_alphas(lineup.entries) else []
+    return "; ".join(told) + "."
 
 
 def _notes(lineup: Lineup) -> tuple[str, ...]:
@@ -137,15 +122,6 @@ def _notes(lineup: Lineup) -> tuple[str, ...]:
         *([f"Under our class bounds: {ONE_COUNT}"] if one_count else []),
     ]
     return tuple(note.replace("**", "") for note in notes)
-
-
-def _levels(lineups: Sequence[Lineup]) -> list[Level]:
-    levels = []
-    for group in at_one_sigma(lineups):
-        entries = tuple(entry for lineup in group for entry in lineup.entries)
-        if len(group) > 1 and any(entry.images for entry in entries):
-            levels.append(Level({name: value for name, value in _place(group[0].first).items() if value}, entries))
-    return levels
 
 
 def _masks(lineup: Lineup) -> tuple[tuple[Mask, ...], str]:
@@ -192,11 +168,10 @@ def _summary(cells: Sequence[Cell]) -> str:
     for cell in cells:
         device = cell.environment.get("device", "an unknown device")
         seconds[device] = seconds.get(device, 0.0) + sum(cell.seconds.values())
-    took = ", ".join(f"{_time(spent)} on {device}" for device, spent in sorted(seconds.items()))
+    took = ", ".join(
+        f"{f'{spent / 3600:.1f} hours' if spent >= 7200 else f'{spent / 60:.0f} minutes'} on {device}"
+        for device, spent in sorted(seconds.items())
+    )
     certified, voted = sum(bool(cell.runs) for cell in cells), sum(cell.vote is not None for cell in cells)
     done = f"{len(cells)} trainings, of which {certified} were certified and {voted} voted on the whole test set"
     return f"{done}; as timed, {took}. A start that cells share counts in each of them."
-
-
-def _time(seconds: float) -> str:
-    return f"{seconds / 3600:.1f} hours" if seconds >= 7200 else f"{seconds / 60:.0f} minutes"

@@ -2,10 +2,10 @@
 
 import csv
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any, TypeVar
+from typing import Any
 
 from ars.report.grouping import method_name, method_rank
 
@@ -26,42 +26,22 @@ Setting = tuple[int, float, str]
 
 @dataclass(frozen=True)
 class Accuracy:
-    """A published standard accuracy with its standard deviation over seeds."""
+    """A published accuracy: over seeds, at an Linf radius in pixel units, or at k = 32 on so many test images."""
 
-    benchmark: str
-    table: str
-    k: int
     sigma: float
     method: str
     accuracy: float
-    std: float
+    std: float | None = None
+    benchmark: str = ""
+    table: str = ""
+    k: int = 32
+    linf_radius: float = 0.0
+    test_images: int = 0
 
     @property
     def setting(self) -> Setting:
         """Where it stands."""
         return self.k, self.sigma, recipe_method(self.method)
-
-
-@dataclass(frozen=True)
-class Point:
-    """A certified accuracy that the paper's text quotes at an Linf radius, in pixel units."""
-
-    benchmark: str
-    sigma: float
-    linf_radius: float
-    method: str
-    certified_accuracy: float
-
-
-@dataclass(frozen=True)
-class Subset:
-    """A published standard accuracy at k = 32 on so many test images."""
-
-    sigma: float
-    test_images: int
-    method: str
-    accuracy: float
-    std: float
 
 
 @dataclass(frozen=True)
@@ -98,19 +78,17 @@ def recipe_method(method: str) -> str:
 @cache
 def published_rows(kind: str) -> tuple[Accuracy, ...]:
     """All standard accuracies of a benchmark, of the tables "main", "appendix" and "uncertified"."""
-    return tuple(row for row in _read("standard_accuracy", Accuracy) if row.benchmark == BENCHMARKS.get(kind))
+    return tuple(row for row in _read("standard_accuracy") if row.benchmark == BENCHMARKS.get(kind))
 
 
-@cache
-def published_points(kind: str) -> tuple[Point, ...]:
+def published_points(kind: str) -> list[Accuracy]:
     """The certified accuracies that the paper's text quotes for a benchmark."""
-    return tuple(row for row in _read("certified_points", Point) if row.benchmark == BENCHMARKS.get(kind))
+    return [row for row in _read("certified_points") if row.benchmark == BENCHMARKS.get(kind)]
 
 
-@cache
-def published_subsets() -> tuple[Subset, ...]:
+def published_subsets() -> list[Accuracy]:
     """CIFAR-10 without backgrounds, k = 32: standard accuracy on 200, 500 and all test images."""
-    return tuple(_read("k32_subset_sizes", Subset))
+    return _read("k32_subset_sizes")
 
 
 def published_settings(kind: str, *tables: str) -> set[Setting]:
@@ -152,12 +130,9 @@ def lacking(kind: str, at: tuple[int, float], have: Iterable[str]) -> str:
     return "; ".join(f"{published_name(setting[2])} {published_text(kind, setting)}" for setting in in_order(there))
 
 
-Printing = TypeVar("Printing", Accuracy, Point, Subset)
-NUMBERS: dict[str, Callable[[str], Any]] = {"k": int, "test_images": int, "benchmark": str, "table": str, "method": str}
-
-
-def _read(name: str, kind: type[Printing]) -> list[Printing]:
+def _read(name: str) -> list[Accuracy]:
     text = (files("ars.report.paper") / "published" / f"published_{name}.csv").read_text(encoding="utf-8")
-    names = [field.name for field in fields(kind)]
-    return [kind(**{name: NUMBERS.get(name, float)(row[name]) for name in names})
-            for row in csv.DictReader(text.splitlines())]  # fmt: skip
+    kinds: dict[str, Callable[[str], Any]] = dict.fromkeys(("sigma", "accuracy", "std", "linf_radius"), float)
+    kinds |= {"k": int, "test_images": int, "benchmark": str, "table": str, "method": str}
+    rows = csv.DictReader(text.splitlines())
+    return [Accuracy(**{key: kinds[key](value) for key, value in row.items() if key in kinds}) for row in rows]

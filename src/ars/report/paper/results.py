@@ -1,6 +1,5 @@
 """results/ rebuilt: from the record files of its cells to tables, figures, the page and the manifest."""
 
-import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +11,7 @@ from ars.report.curves import draw_curves
 from ars.report.paper.by_size import draw_by_size
 from ars.report.paper.cells import load_cells
 from ars.report.paper.certified import all_measures, plain_votes, quoted_points, subset_sizes
-from ars.report.paper.entries import Entry, Lineup, at_one_sigma, make_entries, make_lineups
+from ars.report.paper.entries import Entry, Lineup, at_one_sigma, make_entries, make_lineups, trends
 from ars.report.paper.leads import all_leads
 from ars.report.paper.masks import draw_masks, load_masks, where_masks_lie
 from ars.report.paper.page import make_results_page
@@ -21,7 +20,7 @@ from ars.report.paper.sheet import Sheet, to_csv, to_markdown
 from ars.report.paper.standard import appendix, at_a_glance, table_one
 from ars.report.pipeline import make_pipeline
 from ars.report.writing import remove_others, write_all
-from ars.runs.paths import MAIN, MASKS, RECIPE
+from ars.runs.paths import MAIN, MASKS, RECIPE, digest_of
 from ars.runs.run import ReportError
 
 MANIFEST = "manifest.json"
@@ -113,30 +112,25 @@ class Drawn:
 def draw_all(lineups: Sequence[Lineup]) -> Iterator[Drawn]:
     """Curves of every setting and bound, one draw taken apart, accuracy against k and masks of every noise level."""
     for lineup in lineups:
+        other = ", not BG-20k" if "not BG-20k" in lineup.first.inputs else ""
         for block in lineup.blocks:
             suffix = "" if block.headline else "-class-bounds"
-            picture = draw_curves([[block]], origin=_origin(lineup))
+            picture = draw_curves([[block]], origin=f"recipe {lineup.first.recipe_name}{other}")
             yield Drawn(f"curves-{lineup.name}{suffix}.svg", picture.svg, lineup.sources)
-        yield from _pipeline(lineup)
+        cell = lineup.masked
+        run = cell.runs.get(MAIN) if cell else None
+        if cell and run and run.stages:  # they are packed where images may be shown
+            picture = make_pipeline(run).picture
+            yield Drawn(f"pipeline-{lineup.name}.svg", picture.svg, (*cell.sources, run.stages))
     for levels in at_one_sigma(lineups):
         yield from _across_sizes(levels)
-
-
-def _pipeline(lineup: Lineup) -> Iterator[Drawn]:
-    """One draw taken apart, where it was packed: the images of most benchmarks may not be shown."""
-    cell = lineup.masked
-    run = cell.runs.get(MAIN) if cell else None
-    if cell and run and run.stages:
-        picture = make_pipeline(run).picture
-        yield Drawn(f"pipeline-{lineup.name}.svg", picture.svg, (*cell.sources, run.stages))
 
 
 def _across_sizes(lineups: tuple[Lineup, ...]) -> Iterator[Drawn]:
     first = lineups[0].first
     name = f"{first.recipe_name}-{first.kind}-s{first.sigma:g}.svg"
-    entries: list[Entry] = [entry for lineup in lineups for entry in lineup.entries]
-    if len(lineups) > 1 and any(entry.images for entry in entries):
-        sources = tuple(path for lineup in lineups for path in lineup.sources)
+    for entries in trends(lineups):
+        sources = tuple(path for entry in entries for path in entry.sources)
         yield Drawn(f"accuracy-by-k-{name}", draw_by_size(entries).svg, sources)
     masked = [(cell, lineup.static) for lineup in lineups if (cell := lineup.masked)]
     if masked:
@@ -146,17 +140,12 @@ def _across_sizes(lineups: tuple[Lineup, ...]) -> Iterator[Drawn]:
         yield Drawn(f"masks-{name}", draw_masks(rows).svg, sources)
 
 
-def _origin(lineup: Lineup) -> str:
-    return f"recipe {lineup.first.recipe_name}" + (", not BG-20k" if "not BG-20k" in lineup.first.inputs else "")
-
-
 def make_manifest(root: Path, origins: Mapping[str, Sequence[Path]]) -> str:
     """The manifest's text: sources by their path below results/ with their digests, outputs with their sources."""
-    sources = {path: _digest(path) for paths in origins.values() for path in paths}
-    names = {path: path.relative_to(root).as_posix() for path in sources}
+    names = {path: path.relative_to(root).as_posix() for paths in origins.values() for path in paths}
     content = {
         "made_by": "ars results",
-        "sources": {names[path]: sources[path] for path in sorted(sources, key=lambda path: names[path])},
+        "sources": {names[path]: digest_of(path) for path in sorted(names, key=lambda path: names[path])},
         "outputs": {name: sorted({names[path] for path in origins[name]}) for name in sorted(origins)},
     }
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
@@ -170,7 +159,3 @@ def read_outputs(folder: Path) -> list[str]:
     except (OSError, ValueError, KeyError, TypeError):
         return []
     return [name for name in names if re.fullmatch(r"(tables|figures)/[^/]+", name)]
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()

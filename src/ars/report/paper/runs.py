@@ -7,7 +7,7 @@ from itertools import groupby
 from ars.report.grouping import method_name, method_rank
 from ars.report.paper.cells import Cell
 from ars.report.paper.entries import Entry
-from ars.report.paper.sheet import Column, Line, Number, Sheet
+from ars.report.paper.sheet import Line, Number, Sheet, numbers, words
 
 PARTS = ("train_seconds", "certify_seconds", "vote_seconds")
 
@@ -17,20 +17,11 @@ def what_was_run(entries: Sequence[Entry]) -> Sheet:
     cells = sorted((cell for entry in entries for cell in entry.cells), key=_key)
     lines = [_line(tuple(group)) for _, group in groupby(cells, key=_key)]
     columns = (
-        Column("sweep", "sweep", number=False),
-        Column("benchmark", "benchmark", number=False),
-        Column("k", "k", number=False),
-        Column("method", "method", number=False),
-        Column("σ", "sigmas", number=False),
-        Column("cells", "cells", number=False),
-        Column("certified", "certified", number=False),
-        Column("voted", "voted", number=False),
-        Column("training minutes", "training_minutes"),
-        Column("certification minutes", "certification_minutes"),
-        Column("vote minutes", "vote_minutes"),
-        Column("trained on", "device", number=False),
-        Column("certified on", "certified_on", number=False),
-        Column("torch", "torch", number=False),
+        *words(sweep="sweep", benchmark="benchmark", k="k", method="method", sigmas="σ"),
+        *words(cells="cells", certified="certified", voted="voted"),
+        *numbers(training_minutes="training minutes", certification_minutes="certification minutes"),
+        *numbers(vote_minutes="vote minutes"),
+        *words(device="trained on", certified_on="certified on", torch="torch"),
     )
     notes = (
         "A cell is one training: a method, k, σ and seed. Minutes are summed over the cells, as timed.",

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import chain
 from pathlib import Path
 
 from ars.report.measures import Lead, Spread, in_units, rounded
@@ -69,6 +70,16 @@ class Column:
     beside: str = "std"
 
 
+def words(**headings: str) -> list[Column]:
+    """Columns of text by their names, with their headings."""
+    return [Column(heading, name, number=False) for name, heading in headings.items()]
+
+
+def numbers(*, beside: str = "std", **headings: str) -> list[Column]:
+    """Columns of numbers by their names, with their headings."""
+    return [Column(heading, name, beside=beside) for name, heading in headings.items()]
+
+
 @dataclass(frozen=True)
 class Line:
     """The values of a row and the entry that ours come from; None where there is only the paper's.
@@ -115,16 +126,16 @@ class Sheet:
         return replace(self, columns=tuple(self.columns[number] for number in kept), lines=tuple(lines))
 
 
-def percent(spread: Spread) -> Number | None:
-    """Fractions as percentages; None where nothing was measured."""
-    return scaled(spread, 100)
-
-
 def scaled(spread: Spread, scale: float = 1, decimals: int = 1) -> Number | None:
     """A measure in another unit; None where nothing was measured."""
     if not spread.values:
         return None
     return Number(scale * spread.mean, None if spread.std is None else scale * spread.std, decimals)
+
+
+def percent(spread: Spread) -> Number | None:
+    """Fractions as percentages; None where nothing was measured."""
+    return scaled(spread, 100)
 
 
 def radius_255(spread: Spread) -> Number | None:
@@ -155,14 +166,11 @@ def to_csv(sheet: Sheet) -> str:
     """The table for a program: numbers and their errors in separate columns, empty where there are none."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    names = [
-        (column.name, f"{column.name}_{column.beside}") if column.number else (column.name,) for column in sheet.columns
-    ]
+    names = [[one.name, f"{one.name}_{one.beside}"] if one.number else [one.name] for one in sheet.columns]
     origin = [] if sheet.cells else ["seeds", "recipe", "recipes", "inputs"]
-    writer.writerow([*(name for pair in names for name in pair), *origin])
+    writer.writerow([*chain(*names), *origin])
     for line in sheet.lines:
-        cells = [cell for pair in zip(sheet.columns, line.values, strict=True) for cell in _fields(*pair)]
-        writer.writerow([*cells, *([] if sheet.cells else _origin(line))])
+        writer.writerow([*chain(*map(_fields, sheet.columns, line.values)), *([] if sheet.cells else _origin(line))])
     return text.getvalue()
 
 
@@ -191,9 +199,6 @@ def _origin(line: Line) -> list[str]:
 def _origin_links(line: Line) -> list[str]:
     if line.entry is None:
         return [UNDECIDED] * 3
-    first, links = line.entry.first, "; ".join(map(_links, line.entries))
-    return [line.entry.seeds, f"{first.recipe_name}: {links}", first.inputs]
-
-
-def _links(entry: Entry) -> str:
-    return " ".join(f"[{cell.seed}](../{cell.recipe})" for cell in entry.cells)
+    first = line.entry.first
+    links = (" ".join(f"[{cell.seed}](../{cell.recipe})" for cell in entry.cells) for entry in line.entries)
+    return [line.entry.seeds, f"{first.recipe_name}: {'; '.join(links)}", first.inputs]

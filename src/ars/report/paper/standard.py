@@ -18,37 +18,28 @@ from ars.report.paper.published import (
     published_text,
     published_value,
 )
-from ars.report.paper.sheet import Column, Line, Sheet, difference, percent
+from ars.report.paper.sheet import Line, Sheet, difference, numbers, percent, words
 from ars.report.rendering import UNDECIDED
 
 KIND = "cifar_backgrounds"
 
-COLUMNS = (Column("k", "k", number=False), Column("σ", "sigma", number=False), Column("method", "method", number=False))
-
-WHERE = (Column("benchmark", "benchmark", number=False), *COLUMNS)
+COLUMNS = words(k="k", sigma="σ", method="method")
+WHERE = [*words(benchmark="benchmark"), *COLUMNS]
 """What COLUMNS are in a table of several benchmarks."""
-
-HOW = (
-    Column("images", "images", number=False),
-    Column("draws", "draws", number=False),
-    Column("α", "alpha", number=False),
-)
+HOW = words(images="images", draws="draws", alpha="α")
 """How a number was certified."""
 
 
 def how(entry: Entry | None) -> tuple[str | None, str | None, str | None]:
-    """The values under the headings of HOW."""
-    return (images_text(entry), entry.draws, entry.alpha) if entry else (None, None, None)
+    """The values under the headings of HOW; a star where more images are to come."""
+    if entry is None or entry.images is None:
+        return None, None, None
+    return f"{entry.images}{'*' if entry.missing else ''}", entry.draws, entry.alpha
 
 
 def where(entry: Entry) -> tuple[str, int, str, str]:
     """Benchmark and setting of ours, under the headings of WHERE."""
     return entry.first.benchmark, entry.first.k, f"{entry.first.sigma:g}", entry.label
-
-
-def setting_of(entry: Entry) -> Setting:
-    """The setting of ours."""
-    return entry.first.k, entry.first.sigma, entry.first.method
 
 
 def texts(setting: Setting) -> tuple[int, str, str]:
@@ -59,7 +50,7 @@ def texts(setting: Setting) -> tuple[int, str, str]:
 
 def entries_of(entries: Sequence[Entry], kind: str, setting: Setting) -> list[Entry | None]:
     """Our entries at a setting, one per recipe; a single None where it was not run."""
-    return [entry for entry in entries if entry.first.kind == kind and setting_of(entry) == setting] or [None]
+    return [entry for entry in entries if entry.first.kind == kind and entry.setting == setting] or [None]
 
 
 def benchmark_of(entries: Sequence[Entry], kind: str) -> str:
@@ -67,22 +58,14 @@ def benchmark_of(entries: Sequence[Entry], kind: str) -> str:
     return next(entry.first.benchmark for entry in entries if entry.first.kind == kind)
 
 
-def images_text(entry: Entry | None) -> str | None:
-    """How many images were certified, with a star where more are to come."""
-    return None if entry is None or entry.images is None else f"{entry.images}{'*' if entry.missing else ''}"
-
-
 def how_certified(entries: Sequence[Entry]) -> list[str]:
     """With how many seeds, images and draws, and at which alpha; where the entries differ, whose is which."""
     certified = [entry for entry in entries if entry.images]
-    counted: dict[str, list[str | None]] = {
-        "Seeds": [entry.seeds for entry in certified],
-        "certified images": [images_text(entry) for entry in certified],
-        "draws an image": [entry.draws for entry in certified],
-        "α": [entry.alpha for entry in certified],
-    }
-    told = {name: whose(zip(certified, map(str, values), strict=True)) for name, values in counted.items()}
-    return [f"{name}: {text}" for name, text in told.items() if text]
+    values = [(entry.seeds, *how(entry)) for entry in certified]
+    names = ("Seeds", "certified images", "draws an image", "α")
+    texts = [whose((entry, str(value[place])) for entry, value in zip(certified, values, strict=True))
+             for place in range(len(names))]  # fmt: skip
+    return [f"{name}: {text}" for name, text in zip(names, texts, strict=True) if text]
 
 
 def table_one(entries: Sequence[Entry], bound: Bound) -> Sheet:
@@ -94,7 +77,7 @@ def table_one(entries: Sequence[Entry], bound: Bound) -> Sheet:
 def appendix(entries: Sequence[Entry], kind: str, bound: Bound) -> Sheet:
     """All published settings of a benchmark, and ours that were not published."""
     settings = published_settings(kind, *CERTIFIED)
-    settings |= {setting_of(entry) for entry in entries if entry.first.kind == kind}
+    settings |= {entry.setting for entry in entries if entry.first.kind == kind}
     title = f"Standard accuracy at every noise level: {benchmark_of(entries, kind)}{title_of(bound)}"
     return _against_paper(f"standard-accuracy-{kind.replace('_', '-')}", title, entries, kind, bound, settings)
 
@@ -102,7 +85,7 @@ def appendix(entries: Sequence[Entry], kind: str, bound: Bound) -> Sheet:
 def _against_paper(
     name: str, title: str, entries: Sequence[Entry], kind: str, bound: Bound, settings: set[Setting]
 ) -> Sheet:
-    run = {setting_of(entry) for entry in entries if entry.first.kind == kind} & settings
+    run = {entry.setting for entry in entries if entry.first.kind == kind} & settings
     published = published_settings(kind, *CERTIFIED) if bound == "cohen" else set()
     lines = [
         _line(kind, setting, entry, bound)
@@ -110,12 +93,10 @@ def _against_paper(
         for entry in entries_of(entries, kind, setting)
     ]
     columns = (
-        Column("paper, main table", "paper_main"),
-        Column("paper, appendix", "paper_appendix"),
-        Column("ours" if published else "standard accuracy", "ours"),
-        Column("ours − paper", "difference"),
+        *numbers(paper_main="paper, main table", paper_appendix="paper, appendix"),
+        *numbers(ours="ours" if published else "standard accuracy", difference="ours − paper"),
         *HOW,
-        Column("vote on the whole test set", "vote"),
+        *numbers(vote="vote on the whole test set"),
     )
     more = ["The difference is to the main table where it has the setting, else to the appendix."] if published else []
     contradicted = any(str(value).endswith("†") for line in lines for value in line.values)
@@ -132,15 +113,9 @@ def _line(kind: str, setting: Setting, entry: Entry | None, bound: Bound) -> Lin
     main, extra = (published_value(kind, setting, table) for table in ("main", "appendix"))
     ours = entry.certified(bound, 0.0) if entry else Spread(())
     paper = main or extra
-    values = (
-        main,
-        extra,
-        percent(ours),
-        difference(ours, paper.mean if paper else None),
-        *how(entry),
-        percent(entry.votes) if entry else None,
-    )
-    return Line((*texts(setting), *values), entry)
+    apart = difference(ours, paper.mean if paper else None)
+    votes = percent(entry.votes) if entry else None
+    return Line((*texts(setting), main, extra, percent(ours), apart, *how(entry), votes), entry)
 
 
 def at_a_glance(entries: Sequence[Entry], recipe: str) -> Sheet:
@@ -148,18 +123,18 @@ def at_a_glance(entries: Sequence[Entry], recipe: str) -> Sheet:
     mine = [entry for entry in entries if (entry.first.kind, entry.first.recipe_name) == (KIND, recipe)]
     settings = published_settings(KIND, "main")
     methods = sorted({method for *_, method in settings}, key=method_rank)
-    lines = [
-        Line((k, f"{sigma:g}", *(_cell(mine, k, sigma, method) for method in methods), _inputs(mine, k, sigma)), None)
-        for k, sigma in sorted({(k, sigma) for k, sigma, _ in settings})
-    ]
-    ours = Column("our inputs", "inputs", number=False)
-    columns = (*COLUMNS[:2], *(Column(method_name(method), method, number=False) for method in methods), ours)
-    run = {setting_of(entry) for entry in mine} & settings
+    inputs = {entry.setting[:2]: entry.first.inputs for entry in mine}
+    lines = []
+    for k, sigma in sorted({(k, sigma) for k, sigma, _ in settings}):
+        cells = (_cell(mine, (k, sigma, method)) for method in methods)
+        lines.append(Line((k, f"{sigma:g}", *cells, inputs.get((k, sigma))), None))
+    columns = [*COLUMNS[:2], *words(**{method: method_name(method) for method in methods}, inputs="our inputs")]
+    run = {entry.setting for entry in mine} & settings
     about = f"Each cell: ours / the paper's. Recipe: {recipe}; [table-1.md](table-1.md) has the recipe of every number."
     return Sheet(
         f"table-1-glance-{recipe}",
         f"Table 1 at a glance: standard accuracy, ours with recipe {recipe} / the paper's",
-        columns,
+        tuple(columns),
         tuple(lines),
         notes(mine, "cohen", about, CONTRADICTION),
         tuple(cell for entry in mine for cell in entry.cells),
@@ -167,13 +142,7 @@ def at_a_glance(entries: Sequence[Entry], recipe: str) -> Sheet:
     )
 
 
-def _cell(mine: Sequence[Entry], k: int, sigma: float, method: str) -> str:
-    setting = (k, sigma, method)
+def _cell(mine: Sequence[Entry], setting: Setting) -> str:
     [entry] = entries_of(mine, KIND, setting)
     ours = percent(entry.certified("cohen", 0.0)) if entry else None
     return f"{ours or UNDECIDED} / {published_text(KIND, setting)}"
-
-
-def _inputs(mine: Sequence[Entry], k: int, sigma: float) -> str | None:
-    at = (k, sigma)
-    return next((entry.first.inputs for entry in mine if (entry.first.k, entry.first.sigma) == at), None)
