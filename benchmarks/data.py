@@ -32,8 +32,8 @@ from ars.data.celeba import celeba
 from ars.data.decoding import DecodedImages, Pictures
 from ars.data.image_files import decode
 from ars.data.imagenet import imagenet
-from ars.data.kinds import DataError
 from ars.data.pasted import Material, PastedImages
+from ars.data.settings import DataError
 from ars.kernels.precision import autocast, choose_precision
 from ars.recipes.build import build_model
 from ars.recipes.recipe import Classifier, Mask, Recipe

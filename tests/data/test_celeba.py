@@ -7,7 +7,7 @@ import torch
 from PIL import Image, ImageDraw
 
 from ars.data.celeba import MARGIN, SIDE, celeba
-from ars.data.kinds import DataError
+from ars.data.settings import DataError
 
 COUNT = 40
 ATTRIBUTES = ("Bald", "Mouth_Slightly_Open", "Smiling")

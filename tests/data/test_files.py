@@ -3,12 +3,11 @@ import pickle
 import shutil
 import zipfile
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 
 from ars.data.files import Files
-from ars.data.kinds import DataError
+from ars.data.settings import DataError
 
 
 @pytest.fixture
@@ -106,10 +105,7 @@ def rewritten(archive, *, offset, value):
 
 @pytest.mark.parametrize(
     ("offset", "value", "told"),
-    [
-        (6, 1, "password"),
-        (8, 97, "not supported"),
-    ],
+    [(6, 1, "password"), (8, 97, "not supported")],
     ids=["encrypted", "compressed otherwise"],
 )
 def test_an_archive_that_python_cannot_unpack_is_told_so(tmp_path, offset, value, told):
@@ -120,7 +116,7 @@ def test_an_archive_that_python_cannot_unpack_is_told_so(tmp_path, offset, value
         Files(tmp_path / "x.zip").read("a.png")
 
 
-@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
 def test_a_damaged_file_of_an_archive_is_named(tmp_path, method):
     with zipfile.ZipFile(tmp_path / "x.zip", "w", method) as archive:
         archive.writestr("a.png", bytes(range(256)) * 20)
@@ -132,30 +128,16 @@ def test_a_damaged_file_of_an_archive_is_named(tmp_path, method):
         Files(tmp_path / "x.zip").read("a.png")
 
 
-@pytest.mark.parametrize(
-    ("error", "expected"),
-    [
-        (EOFError("cut"), DataError),
-        (OSError("Invalid data stream"), DataError),
-        (OSError(5, "Input/output error"), OSError),
-    ],
-)
-def test_only_a_file_that_is_damaged_is_called_that(tmp_path, monkeypatch, error, expected):
-    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
-        archive.writestr("a.png", b"abc")
-    monkeypatch.setattr(zipfile.ZipFile, "read", Mock(side_effect=error))
-    with pytest.raises(expected, match="damaged" if expected is DataError else "output error"):
-        Files(tmp_path / "x.zip").read("a.png")
-
-
-def test_pipes_are_no_files_and_links_to_nothing_are_told_when_read(tmp_path):
-    (tmp_path / "a.png").touch()
-    os.mkfifo(tmp_path / "pipe.png")
-    (tmp_path / "to-pipe.png").symlink_to("pipe.png")
-    (tmp_path / "nothing.png").symlink_to("none")
-    assert Files(tmp_path).images() == ["a.png", "nothing.png"]
+def test_a_link_to_nothing_is_named_when_it_is_read(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "a.png").touch()
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "linked").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "photos" / "nothing.png").symlink_to("none")
+    files = Files(tmp_path / "photos")
+    assert files.images() == ["linked/a.png", "nothing.png"]
     with pytest.raises(DataError, match=r"holds no nothing\.png"):
-        Files(tmp_path).read("nothing.png")
+        files.read("nothing.png")
 
 
 def test_what_is_not_there_is_named(files, tmp_path):

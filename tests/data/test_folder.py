@@ -1,6 +1,5 @@
 import shutil
 
-import numpy as np
 import pytest
 import torch
 from PIL import Image
@@ -9,8 +8,8 @@ from ars.data.crops import read_fitted
 from ars.data.decoding import DecodedImages, DecodingPool, cores
 from ars.data.folder import folder
 from ars.data.image_files import read_image
-from ars.data.kinds import DataError
 from ars.data.pasted import PastedImages
+from ars.data.settings import DataError
 
 
 @pytest.fixture
@@ -32,17 +31,6 @@ def test_classes_are_the_folders(root):
     assert not names[1] & names[2]
     _, labels = benchmark.examples("test", range(benchmark.size("test")))
     assert [name.startswith(b"dog") for name in benchmark._pictures.names["test"].tolist()] == labels.bool().tolist()
-
-
-def test_a_test_input_is_the_centre(root):
-    benchmark = folder(root=str(root), size=24, workers=0)
-    images, _ = benchmark.examples("test", [0])
-    with Image.open(root / benchmark._pictures.names["test"][0].decode()) as picture:
-        width = int(24 * picture.width / picture.height)
-        left = round((width - 24) / 2)
-        whole = picture.resize((width, 24), Image.Resampling.BILINEAR).crop((left, 0, left + 24, 24))
-    difference = np.abs((images[0].permute(1, 2, 0) * 255).round().numpy() - np.asarray(whole).astype(int))
-    assert difference.max() <= 1
 
 
 def test_an_image_of_the_size_is_left_alone(tmp_path, write_image):

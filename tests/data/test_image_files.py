@@ -11,7 +11,7 @@ import torch
 from PIL import Image, PngImagePlugin
 
 from ars.data.image_files import conversion, decode, read_image, to_unit
-from ars.data.kinds import DataError
+from ars.data.settings import DataError
 
 
 def test_every_byte_lands_in_the_unit_interval_next_to_its_share():

@@ -6,7 +6,7 @@ import torch
 from PIL import Image
 
 from ars.data.imagenet import imagenet
-from ars.data.kinds import DataError
+from ars.data.settings import DataError
 
 WNIDS = ("n01440764", "n01443537", "n01484850")
 

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 
 from ars.data.benchmark import PARTS
-from ars.data.pasted import Material, PastedImages, border_slots, mirror, paste
+from ars.data.pasted import Material, PastedImages, border_slots, paste
 
 SIDE, CANVAS, COUNT = 4, 12, 20
 SLOTS = [tuple(slot) for slot in border_slots(CANVAS - SIDE).tolist()]
@@ -82,10 +82,3 @@ def test_pasting_a_batch_is_pasting_one_by_one(side, extra, batch, seed):
     pasted = paste(torch.from_numpy(images), torch.from_numpy(onto), slots)
     assert np.array_equal(pasted.numpy(), expected)
     assert np.array_equal(onto, before)
-
-
-def test_flips_are_per_image():
-    images = torch.arange(2 * 3 * 2 * 4, dtype=torch.uint8).view(2, 3, 2, 4)
-    flipped = mirror(images, torch.tensor([False, True]))
-    assert torch.equal(flipped[0], images[0])
-    assert torch.equal(flipped[1], images[1].flip(2))

@@ -6,6 +6,7 @@ import torch
 from ars.data.digits import DigitsOnPhotographs
 from ars.recipes.build import build_model
 from ars.recipes.recipe import Classifier, Data, Mask, Recipe
+from ars.training import meetings, progress
 from ars.training.loop import Trainer
 from ars.training.settings import TrainSettings
 from ars.training.step import freeze_classifier
@@ -43,3 +44,19 @@ def make_trainer(digits):
         )
 
     return make
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that the test moves on."""
+
+    class Clock:
+        now = 0.0
+
+        def monotonic(self):
+            return self.now
+
+    clock = Clock()
+    for module in (meetings, progress):
+        monkeypatch.setattr(module, "time", clock)
+    return clock

@@ -1,5 +1,4 @@
 import dataclasses
-import itertools
 import json
 
 import pytest
@@ -9,10 +8,9 @@ from torch import nn
 from ars.recipes.build import build_model
 from ars.training import loop
 from ars.training.checkpoint import CheckpointError, load_tensors
-from ars.training.loop import IMAGES, NEVER, Interrupted, Meetings, Tally, validate
+from ars.training.loop import IMAGES, Interrupted, validate
 from ars.training.loss import Objective
 from ars.training.progress import first_share
-from ars.training.ranks import Ranks
 from ars.training.settings import Consistency, MaskPrior, Optimizer, Schedule, SmoothAdv, TrainSettings
 
 from .conftest import RECIPE
@@ -211,20 +209,6 @@ def test_a_batch_goes_through_in_as_many_parts_as_the_recipe_says(make_trainer, 
     assert sizes == 4 * [64]
 
 
-def test_the_minutes_between_checkpoints_are_minutes(make_trainer, tmp_path, monkeypatch):
-    handed = {}
-
-    def meet(ranks, tally, **how):
-        handed.update(how)
-        raise Interrupted
-
-    monkeypatch.setattr(loop, "Meetings", meet)
-    settings = dataclasses.replace(RECIPE.train, checkpoint_minutes=2.5)
-    with pytest.raises(Interrupted):
-        make_trainer(tmp_path / "run", dataclasses.replace(RECIPE, train=settings)).run()
-    assert handed == {"step": 0, "save_seconds": 150.0}
-
-
 def test_mask_and_classifier_have_learning_rates_of_their_own(make_trainer, tmp_path):
     halving = Schedule(name="steps", every=1, factor=0.5)
     parts = {"classifier": Optimizer(lr=0.2), "mask": Optimizer(lr=0.3), "mask_schedule": halving}
@@ -366,70 +350,3 @@ def test_every_validation_image_counts_alike_and_is_answered_as_certification_wi
             right += (model.classifier(average).argmax(dim=1) == answers).tolist()
             squares += releases[-1].weight.square().mean(dim=(1, 2, 3)).tolist()
     assert seen == (sum(right) / size, pytest.approx(sum(squares) / size, rel=1e-5))
-
-
-@pytest.fixture
-def clock(monkeypatch):
-    """A clock that the test moves on."""
-
-    class Clock:
-        now = 0.0
-
-        def monotonic(self):
-            return self.now
-
-    clock = Clock()
-    monkeypatch.setattr(loop, "time", clock)
-    return clock
-
-
-def make_meetings(ranks=None, save_seconds=300.0):
-    return Meetings(ranks or Ranks(), Tally(torch.device("cpu")), step=0, save_seconds=save_seconds)
-
-
-@pytest.mark.parametrize("seconds_a_step", [1e-4, 0.03, 2.0])
-def test_the_device_is_asked_about_once_a_second(clock, seconds_a_step):
-    meetings, held, steps = make_meetings(), [], 100_000
-    for step in range(1, steps + 1):
-        clock.now += seconds_a_step
-        if meetings.due(step, lambda: False):
-            meetings.hold(step, stop=False)
-            held.append(step)
-    assert held[0] == 1
-    gaps = [(after - before) * seconds_a_step for before, after in itertools.pairwise(held)]
-    assert max(gaps) <= max(1.0, seconds_a_step) * 1.001
-    assert len(held) <= steps * seconds_a_step / max(0.9, seconds_a_step) + 20
-
-
-def test_one_process_stops_at_once(clock):
-    meetings = make_meetings()
-    clock.now = 1e-3
-    meetings.hold(1, stop=False)
-    assert not meetings.due(2, lambda: False)
-    assert meetings.due(2, lambda: True)
-    assert meetings.hold(2, stop=True).stop
-
-
-def test_saving_is_due_after_so_many_seconds(clock):
-    meetings = make_meetings(save_seconds=300)
-    answers = []
-    for step, clock.now in enumerate((100.0, 299.0, 301.0, 302.0, 602.0), start=1):
-        answers.append(meetings.hold(step, stop=False).save)
-    assert answers == [False, False, True, False, True]
-
-
-def test_any_rank_stops_all_the_first_says_when_and_the_first_bad_step_of_all_is_named(clock):
-    class Three(Ranks):
-        size = 3
-
-        def gather(self, values):
-            loss, accuracy, bad, *_ = values
-            return [[loss, accuracy, bad, 0, 1, 7], [loss + 3, accuracy, 4, 1, 0, 1], [loss + 6, accuracy, 9, 0, 0, 1]]
-
-    meetings = make_meetings(Three())
-    meetings.tally.add(torch.tensor(2.0), torch.tensor(0.5), step=1)
-    decision = meetings.hold(1, stop=False)
-    assert (decision.loss, decision.accuracy) == (5.0, 0.5)
-    assert (decision.first_bad, decision.stop, decision.save) == (4, True, True)
-    assert meetings.tally.read() == (5.0, 0.5, NEVER)  # so that every rank saves, and goes on from, the same
-    assert [meetings.due(step, lambda: True) for step in (7, 8)] == [False, True]

@@ -1,23 +1,6 @@
-import dataclasses
 import json
 
-import pytest
-
-from ars.atomic import WriteError
-from ars.training import progress
 from ars.training.progress import Pace, Progress, write_log
-
-
-@pytest.fixture
-def clock(monkeypatch):
-    class Clock:
-        now = 0.0
-
-        def monotonic(self):
-            return self.now
-
-    monkeypatch.setattr(progress, "time", made := Clock())
-    return made
 
 
 def test_the_start_up_is_counted_apart_and_told_once(clock):
@@ -46,19 +29,3 @@ def test_the_log_has_one_line_of_an_epoch_that_was_done_again(tmp_path):
         write_log(path, Progress(epoch, 3, loss, 0.1, 0.1, 0.25, 0.5, 100.0, None))
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert [(line["epoch"], line["loss"]) for line in lines] == [(1, 2.3), (2, 2.0)]
-
-
-def test_a_log_that_cannot_be_written_keeps_its_lines(tmp_path, monkeypatch):
-    path = tmp_path / "train.jsonl"
-    epoch = Progress(1, 2, 2.3, 0.1, 0.1, 0.25, 0.5, 100.0, None)
-    write_log(path, epoch)
-    old = path.read_text()
-
-    def full(*arguments):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(WriteError, match="space"):
-        write_log(path, dataclasses.replace(epoch, epoch=2))
-    assert path.read_text() == old
-    assert [item.name for item in tmp_path.iterdir()] == ["train.jsonl"]

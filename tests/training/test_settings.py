@@ -24,9 +24,8 @@ def test_steps_are_the_papers():
 def test_cosine_warms_up_and_ends_near_zero():
     factors = [Schedule(warmup=0.2).at(step, steps_per_epoch=10, epochs=10) for step in range(100)]
     assert factors[:20] == sorted(factors[:20])
-    assert factors[20:] == sorted(factors[20:], reverse=True)
-    assert factors[19] == 1
-    assert factors[-1] < 0.01
+    assert factors[19:] == sorted(factors[19:], reverse=True)
+    assert (factors[19], factors[-1]) == (1, pytest.approx(0, abs=0.01))
 
 
 def test_the_mask_has_its_own_schedule_or_the_classifiers():
@@ -73,8 +72,3 @@ def test_schedules_begin_anew_after_the_mask_only_epochs():
 def test_what_makes_no_sense_is_refused_by_name(make, named):
     with pytest.raises(ValueError, match=named):
         make()
-
-
-def test_epsilon_grows_epoch_by_epoch_as_in_the_authors_code():
-    assert [SmoothAdv(epsilon=0.5, warmup=10).at(epoch) for epoch in (0, 4, 9, 50)] == [0.05, 0.25, 0.5, 0.5]
-    assert SmoothAdv(epsilon=0.5, warmup=0).at(0) == 0.5

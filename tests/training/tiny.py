@@ -62,14 +62,6 @@ def train(model, settings, *, steps, norm="linf"):
     return model
 
 
-def logits_of(model, images, *, draws, seed=0):
-    """[draws, b, classes] in eval mode."""
-    model.eval()
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        return torch.stack([model(images, generator) for _ in range(draws)])
-
-
 def attacked_loss(model, images, labels, attack, **how):
     """The smoothed loss before and after an attack, per image, on the same four draws."""
     model.eval()

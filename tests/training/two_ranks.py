@@ -28,10 +28,7 @@ MANY = {
     "attacked": replace(FEW, draws=2, accumulate=2, smoothadv=SmoothAdv(epsilon=0.02, steps=1)),
 }
 RECIPE = Recipe(
-    data=Data(passes=1),
-    classifier=Classifier(width=4),
-    mask=Mask(width=2),
-    train=replace(SETTINGS, batch_size=400),
+    data=Data(passes=1), classifier=Classifier(width=4), mask=Mask(width=2), train=replace(SETTINGS, batch_size=400)
 )
 
 

@@ -24,8 +24,8 @@ from ars.atomic import whole
 from ars.data.benchmark import Part, held_out
 from ars.data.files import Files
 from ars.data.image_files import decode
-from ars.data.kinds import DataError
 from ars.data.locate import BACKGROUNDS, cache_folders, cache_to_write, cached, find, locate
+from ars.data.settings import DataError
 
 SUFFIX = ".safetensors"
 
@@ -140,29 +140,18 @@ def _find_pack(given: str | None, side: int) -> Pack:
     name = _pack_name(path.stem, side, listing[:8])
     if (kept := cached(name)) is not None:
         return read_pack(kept)
-    about = {
-        "source": path.stem,
-        "side": side,
-        "filter": FILTER,
-        "pillow": PIL.__version__,
-        "listing": listing,
-    }
-    tensors = {part: pack_images(files, _enough(files, part), side) for part in ("train", "test")}
+    about = {"source": path.stem, "side": side, "filter": FILTER, "pillow": PIL.__version__, "listing": listing}
+    tensors = {part: _resized(files, part, side) for part in ("train", "test")}
     return write_pack(cache_to_write() / name, tensors, about)
 
 
-def _enough(files: Files, part: str) -> list[str]:
+def _resized(files: Files, part: str, side: int) -> UInt8[Tensor, "n 3 k k"]:
     names = files.images(part)
     if len(names) < FEWEST:
         raise DataError(
             f"{files.path} should hold at least {FEWEST} background images below {part}/, found {len(names)}; "
             "backgrounds are a folder with train/ and test/, or a zip of one"
         )
-    return names
-
-
-def pack_images(files: Files, names: list[str], side: int) -> UInt8[Tensor, "n 3 k k"]:
-    """Decode and resize the images."""
     images = np.empty((len(names), 3, side, side), dtype=np.uint8)
     for index, name in enumerate(names):
         picture = decode(files.read(name), f"{files.path}/{name}")

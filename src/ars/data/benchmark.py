@@ -7,7 +7,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Literal, assert_never
+from importlib import import_module
+from typing import Literal
 
 import numpy as np
 import torch
@@ -15,8 +16,8 @@ from jaxtyping import Float, Float64, Int, Int64, Shaped, UInt8, UInt64
 from torch import Tensor
 
 from ars.atomic import write_whole
-from ars.data.kinds import Data, DataError
 from ars.data.locate import cache_to_write, cached
+from ars.data.settings import Data, DataError, Kind
 
 Split = Literal["validation", "test"]
 Part = Literal["train", "validation", "test"]
@@ -117,12 +118,12 @@ Moments = tuple[list[float], list[float]]
 
 def byte_moments(batches: Iterable[UInt8[Tensor, "_ c h w"]]) -> Moments:
     """Mean and standard deviation of each channel in [0, 1]; from exact counts, so the same on every device."""
-    counts: Int64[Tensor, "c 256"] | None = None
-    for batch in batches:
-        new = torch.stack([torch.bincount(channel.flatten(), minlength=256) for channel in batch.unbind(1)]).cpu()
-        counts = new if counts is None else counts + new
-    if counts is None:
-        raise ValueError("the moments of no images are undefined")
+    counts: Int64[Tensor, "c 256"] = torch.stack(
+        [
+            torch.stack([torch.bincount(channel.flatten(), minlength=256) for channel in batch.unbind(1)]).cpu()
+            for batch in batches
+        ]
+    ).sum(dim=0)
     values: Float64[Tensor, " 256"] = torch.arange(256, dtype=torch.float64) / 255
     share = counts.double() / counts.sum(dim=1, keepdim=True)
     mean = share @ values
@@ -137,11 +138,8 @@ def kept_moments(identity: str, batches: Callable[[], Iterable[UInt8[Tensor, "_ 
     """
     name = f"moments-{hashlib.sha256(identity.encode()).hexdigest()[:16]}.json"
     if (path := cached(name)) is not None:
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-            return [float(value) for value in content["mean"]], [float(value) for value in content["std"]]
-        except (ValueError, KeyError, TypeError):
-            pass  # ignore a damaged file and compute the moments again
+        content = json.loads(path.read_text(encoding="utf-8"))
+        return content["mean"], content["std"]
     mean, std = byte_moments(batches())
     with suppress(OSError, DataError):  # without a writable cache they are computed again next time
         write_whole(cache_to_write() / name, json.dumps({"mean": mean, "std": std, "of": identity}))
@@ -208,30 +206,21 @@ def classes_in_turn(names: Sequence[str], labels: Sequence[int]) -> list[int]:
     return [index for _, index in turns]
 
 
+# The modules import this one, so they are imported when they are needed.
+OPENED_BY: dict[Kind, str] = {
+    "digits": "ars.data.digits:DigitsOnPhotographs",
+    "cifar_backgrounds": "ars.data.cifar_backgrounds:cifar_on_backgrounds",
+    "celeba": "ars.data.celeba:celeba",
+    "imagenet": "ars.data.imagenet:imagenet",
+    "folder": "ars.data.folder:folder",
+}
+
+
 def open_benchmark(settings: Data, device: torch.device | None = None) -> Benchmark:
     """The benchmark, with its tensors or batches on the device."""
-    options = settings.options
-    if settings.kind == "digits":
-        from ars.data.digits import DigitsOnPhotographs
-
-        return DigitsOnPhotographs(**options, device=device)
-    if settings.kind == "cifar_backgrounds":
-        from ars.data.cifar_backgrounds import cifar_on_backgrounds
-
-        return cifar_on_backgrounds(k=options.pop("size"), **options, device=device)
-    if settings.kind == "celeba":
-        from ars.data.celeba import celeba
-
-        return celeba(**options, device=device)
-    if settings.kind == "imagenet":
-        from ars.data.imagenet import imagenet
-
-        return imagenet(**options, device=device)
-    if settings.kind == "folder":
-        from ars.data.folder import folder
-
-        return folder(**options, device=device)
-    assert_never(settings.kind)
+    module, name = OPENED_BY[settings.kind].split(":")
+    opened: Benchmark = getattr(import_module(module), name)(**settings.options, device=device)
+    return opened
 
 
 Opener = Callable[[Data, torch.device], Benchmark]

@@ -18,8 +18,8 @@ from ars.data.crops import as_bytes, box_after_resizing, cut, holding_offset, re
 from ars.data.decoding import DecodedImages
 from ars.data.files import IMAGE_SUFFIXES, Files
 from ars.data.image_files import open_upright
-from ars.data.kinds import DataError
 from ars.data.locate import CELEBA, locate
+from ars.data.settings import DataError
 
 POINTS = ("lefteye", "righteye", "nose", "leftmouth", "rightmouth")
 # The size of aligned pictures, and the midpoint between the eyes in almost all of them.
@@ -33,7 +33,6 @@ PARTITION: dict[str, Part] = {"0": "train", "1": "validation", "2": "test"}
 class Faces:
     """Pictures with their attribute, landmarks and part, in the order of their names."""
 
-    files: Files
     names: Sequence[str]
     positive: np.ndarray[Any, np.dtype[np.bool_]]
     landmarks: Float32[np.ndarray, "n 5 2"]
@@ -64,7 +63,9 @@ def read_faces(files: Files, attribute: str) -> Faces:
         index = _table(files, "index.csv")
         prefix, attributes, landmarks = "", index, index
         split, identity = index.column("split"), index.column("identity")
-        parts = {name: _part(split[name], identity[name]) for name in index.rows}
+        parts = {
+            name: "test" if split[name] == "test" else part_of(identity[name], validation=0.1) for name in index.rows
+        }
     else:
         prefix, landmark_name = _pair(listed, files)
         attributes = _named(files, listed, "list_attr_celeba")
@@ -81,9 +82,10 @@ def read_faces(files: Files, attribute: str) -> Faces:
         points = np.array([[float(axis[name]) for axis in axes] for name in names], np.float32).reshape(-1, 5, 2)
     except ValueError as error:
         raise DataError(f"{landmarks.path} should hold numbers ({error}); download it again") from error
-    aligned = _check_frames(files, [prefix + name for name in names], points, landmarks.path)
     positive = np.array([value[name] == "1" for name in names])
-    return Faces(files, [prefix + name for name in names], positive, points, [parts[name] for name in names], aligned)
+    pictures = [prefix + name for name in names]
+    aligned = _check_frames(files, pictures, points, landmarks.path)
+    return Faces(pictures, positive, points, [parts[name] for name in names], aligned)
 
 
 def _check_frames(files: Files, names: Sequence[str], points: Float32[np.ndarray, "n 5 2"], path: str) -> bool:
@@ -140,10 +142,6 @@ def _public_parts(files: Files, listed: Iterable[str]) -> dict[str, Part]:
     return {name: PARTITION[row[0]] for name, row in partition.rows.items() if row[0] in PARTITION}
 
 
-def _part(split: str, identity: str) -> Part:
-    return "test" if split == "test" else part_of(identity, validation=0.1)
-
-
 def _table(files: Files, name: str) -> Table:
     """A table as text or CSV, with or without a first line with the row count and a line of column names."""
     path = f"{files.path}/{name}"
@@ -161,26 +159,17 @@ def _table(files: Files, name: str) -> Table:
 
 
 SHORT, SIDE, MARGIN = 240, 160, 10
-FEATURES = {
-    "mouth": ("leftmouth", "rightmouth"),
-    "eyes": ("lefteye", "righteye"),
-    "nose": ("nose",),
-    "face": POINTS,
-}
+FEATURES = {"mouth": ("leftmouth", "rightmouth"), "eyes": ("lefteye", "righteye"), "nose": ("nose",), "face": POINTS}
 
 
 @dataclass(frozen=True)
 class FacePictures:
-    """Faces, and the landmarks that must stay in view."""
+    """Faces, labelled 1 if they have the attribute, and the landmarks that must stay in view."""
 
     files: Files
     names: Mapping[Part, Names]
-    of_class: Mapping[Part, Labels]
+    labels: Mapping[Part, Labels]
     points: Mapping[Part, Float32[np.ndarray, "n p 2"]]
-
-    def labels(self, part: Part) -> Labels:
-        """1 if the picture has the attribute."""
-        return self.of_class[part]
 
     def view(self, part: Part, index: int, key: Sequence[int]) -> UInt8[np.ndarray, "3 160 160"]:
         """The crop determined by the key."""

@@ -1,6 +1,5 @@
 """Pictures in class folders: random resized crops and flips in training, one centre crop otherwise."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +13,7 @@ from ars.data.benchmark import Part, uniforms
 from ars.data.crops import DRAWS, as_bytes, centre_box, cut, random_resized_box
 from ars.data.files import Files
 from ars.data.image_files import decode, open_upright
-from ars.data.kinds import DataError, DataWarning
+from ars.data.settings import DataError
 
 Labels = Int64[np.ndarray, " n"]
 Names = Shaped[np.ndarray, " n"]
@@ -32,14 +31,10 @@ class ClassPictures:
 
     files: Files
     names: Mapping[Part, Names]
-    of_class: Mapping[Part, Labels]
+    labels: Mapping[Part, Labels]
     side: int
     short: int
     smallest: float
-
-    def labels(self, part: Part) -> Labels:
-        """The label of each picture of the part."""
-        return self.of_class[part]
 
     def view(self, part: Part, index: int, key: Sequence[int]) -> UInt8[np.ndarray, "3 s s"]:
         """The model's view of a picture."""
@@ -99,11 +94,3 @@ def find_unreadable(files: Files, names: Sequence[str], *, workers: int = 0) -> 
     loader: DataLoader[Any] = DataLoader(_Reader(files, names), batch_size=64, num_workers=workers, collate_fn=list)
     reasons = [reason for batch in loader for reason in batch]
     return {name: reason for name, reason in zip(names, reasons, strict=True) if reason}
-
-
-def leave_out_unreadable(files: Files, names: Sequence[str], *, workers: int = 0) -> list[str]:
-    """The files that can be read; a warning names each of the others."""
-    bad = find_unreadable(files, names, workers=workers)
-    for reason in bad.values():
-        warnings.warn(f"skipped: {reason}", DataWarning, stacklevel=2)
-    return [name for name in names if name not in bad]

@@ -12,8 +12,7 @@ from jaxtyping import Float, Float64, UInt8
 from PIL import Image
 from torch import Tensor
 
-from ars.data.image_files import UNREADABLE, as_rgb, as_tensor, open_upright, read_file, unreadable
-from ars.data.kinds import DataError
+from ars.data.image_files import as_rgb, as_tensor, open_upright, read_file
 
 Box = tuple[float | int, float | int, float | int, float | int]
 """Left, upper, right, lower edge."""
@@ -101,17 +100,12 @@ def cut(picture: Image.Image, box: Box, side: int, name: str, *, fast: bool = Fa
     """
     width, height = picture.size
     left, top, right, lower = box
-    try:
-        if fast and picture.format == "JPEG":
-            wanted = math.ceil(width * side / (right - left)), math.ceil(height * side / (lower - top))
-            picture.draft(picture.mode, wanted)
-        across, down = picture.size[0] / width, picture.size[1] / height
-        scaled = left * across, top * down, right * across, lower * down
-        return as_rgb(picture, name).resize((side, side), Image.Resampling.BILINEAR, box=scaled)
-    except DataError:
-        raise
-    except UNREADABLE as error:
-        raise unreadable(name, error) from error
+    if fast and picture.format == "JPEG":
+        wanted = math.ceil(width * side / (right - left)), math.ceil(height * side / (lower - top))
+        picture.draft(picture.mode, wanted)
+    across, down = picture.size[0] / width, picture.size[1] / height
+    scaled = left * across, top * down, right * across, lower * down
+    return as_rgb(picture, name).resize((side, side), Image.Resampling.BILINEAR, box=scaled)
 
 
 def as_bytes(picture: Image.Image) -> UInt8[np.ndarray, "3 h w"]:

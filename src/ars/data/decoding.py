@@ -1,7 +1,8 @@
 """Benchmarks that decode their images when they are needed: CelebA, ImageNet, any folder."""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -24,15 +25,16 @@ from ars.data.benchmark import (
     kept_moments,
 )
 from ars.data.image_files import to_unit
-from ars.data.kinds import DataError
+from ars.data.settings import DataError
 
 
 @runtime_checkable
 class Pictures(Protocol):
     """Labelled pictures in files; can be pickled for other processes."""
 
-    def labels(self, part: Part) -> Int64[np.ndarray, " n"]:
-        """The label of each picture of the part."""
+    @property
+    def labels(self) -> Mapping[Part, Int64[np.ndarray, " n"]]:
+        """The label of each picture of a part."""
 
     def view(self, part: Part, index: int, key: Sequence[int]) -> UInt8[np.ndarray, "3 h w"]:
         """The model's view of a picture; everything random about it is hashed from the key."""
@@ -63,15 +65,12 @@ class _Decoder(Dataset[Any]):
     def __init__(self, pictures: Pictures) -> None:
         self.pictures = pictures
 
-    def __getitems__(self, request: Request) -> Tensor | str:
+    def __getitem__(self, request: Request) -> Tensor | str:
         try:
             views = [self.pictures.view(request.part, index, (*request.key, index)) for index in request.indices]
         except DataError as error:
             return str(error)
         return torch.from_numpy(np.stack(views))
-
-    def __getitem__(self, request: Request) -> Tensor | str:
-        return self.__getitems__(request)
 
 
 @dataclass
@@ -99,18 +98,14 @@ class DecodingPool:
         requests = _Requests()
         loader: DataLoader[Any] = DataLoader(
             _Decoder(self.pictures),
-            batch_sampler=requests,  # type: ignore[arg-type]
-            collate_fn=_as_it_is,
+            batch_size=None,  # each request is one item, a whole batch
+            sampler=requests,
             num_workers=self.workers,
             persistent_workers=self.workers > 0,
             pin_memory=self.pin,
             generator=torch.Generator(),  # without one, each iteration would use the global generator
         )
         return loader, requests
-
-
-def _as_it_is(batch: Any) -> Any:
-    return batch
 
 
 MOMENTS_BATCH, MOMENTS_BATCHES = 100, 20
@@ -144,24 +139,18 @@ class DecodedImages(Benchmark):
         self.workers = cores() if workers is None else workers
         self.device = device or torch.device("cpu")
         self._pictures = pictures
-        self._labels = {part: torch.from_numpy(pictures.labels(part)).to(self.device) for part in PARTS}
+        self._labels = {part: torch.from_numpy(pictures.labels[part]).to(self.device) for part in PARTS}
         self._need("test")
         self._pool = DecodingPool(pictures, self.workers, pin=self.device.type == "cuda")
         self._here = DecodingPool(pictures, 0)
 
     def to(self, device: torch.device) -> "DecodedImages":
         """The same benchmark with its batches on the device."""
-        return DecodedImages(
-            self._pictures,
-            title=self.title,
-            class_names=self.class_names,
-            side=self.shape[1],
-            seed=self.seed,
-            digest=self.digest,
-            chosen=self.chosen,
-            workers=self.workers,
-            device=device,
-        )
+        moved = copy(self)
+        moved.device = device
+        moved._labels = {part: labels.to(device) for part, labels in self._labels.items()}
+        moved._pool = DecodingPool(self._pictures, self.workers, pin=device.type == "cuda")
+        return moved
 
     def _need(self, part: Part) -> None:
         """Refuse a part without images; a benchmark with only test images is allowed until others are needed."""
@@ -184,14 +173,7 @@ class DecodedImages(Benchmark):
             yield to_unit(images.to(self.device, non_blocking=True)), labels
 
     def train_bytes(
-        self,
-        epoch: int,
-        *,
-        seed: int,
-        batch_size: int,
-        start: int = 0,
-        end: int | None = None,
-        rows: slice = ALL_ROWS,
+        self, epoch: int, *, seed: int, batch_size: int, start: int = 0, end: int | None = None, rows: slice = ALL_ROWS
     ) -> Iterator[tuple[UInt8[Tensor, "b 3 h w"], Int[Tensor, " b"]]]:
         """The training batches from number start to end as bytes, on the CPU."""
         self._need("train")
@@ -220,15 +202,12 @@ class DecodedImages(Benchmark):
 
     def check(self) -> int:
         """Decode every image once and return their number; an error names the first that cannot be decoded."""
-        counts = {part: len(self._labels[part]) for part in PARTS}
         queue = (
-            Request(part, range(at, min(at + CHECKED_AT_ONCE, count)), (0, 0))
-            for part, count in counts.items()
-            for at in range(0, count, CHECKED_AT_ONCE)
+            Request(part, range(len(self._labels[part]))[at : at + CHECKED_AT_ONCE], (0, 0))
+            for part in PARTS
+            for at in range(0, len(self._labels[part]), CHECKED_AT_ONCE)
         )
-        for _ in self._pool.decode(queue):
-            pass
-        return sum(counts.values())
+        return sum(len(batch) for batch in self._pool.decode(queue))
 
     def moments(self) -> Moments:
         """Mean and standard deviation of each channel over training inputs; they are cached."""

@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ars.data.benchmark import ALL_ROWS, Benchmark, Labelled, Part, Split, generator
-from ars.data.pasted import border_slots
+from ars.data.pasted import border_slots, paste
 
 SIDE, DIGIT = 24, 8
 # The columns of the 427 x 640 photographs for crops, and the range of the 1,797 digits in a fixed random order.
@@ -104,10 +104,6 @@ class DigitsOnPhotographs(Benchmark):
         images = self._photographs[(photograph % 2)[:, None, None], :, rows[:, :, None], columns[:, None, :]]
         images = images.permute(0, 3, 1, 2).float() / 255
         slots = border_slots(SIDE - DIGIT).to(self.device)
-        top, beside = slots[slot % len(slots)].unbind(1)
         chosen = chosen.to(self.device) + DIGITS[part][0]
-        batch = torch.arange(len(chosen), device=self.device)[:, None, None]
-        down = top[:, None, None] + torch.arange(DIGIT, device=self.device)[:, None]
-        across = beside[:, None, None] + torch.arange(DIGIT, device=self.device)
-        images[batch, :, down, across] = self._digits[chosen].unsqueeze(-1)
-        return images.contiguous(), self._labels[chosen]
+        grey = self._digits[chosen].unsqueeze(1).expand(-1, 3, -1, -1)
+        return paste(grey, images, slots[slot % len(slots)]), self._labels[chosen]

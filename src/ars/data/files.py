@@ -1,7 +1,6 @@
 """The files of a folder or a zip archive, read through one interface."""
 
 import hashlib
-import lzma
 import os
 import zipfile
 import zlib
@@ -10,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from ars.data.kinds import DataError
+from ars.data.settings import DataError
 
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
 READ_WHOLE = 256 << 20  # bytes that a digest may read, a second or so
@@ -43,11 +42,14 @@ class Files:
     def names(self, under: str = "") -> list[str]:
         """All files under a folder, sorted, without hidden ones."""
         if self.path.is_dir():
-            found = sorted(_walk(self.path / under, under))
+            listed = []
+            for place, _, files in os.walk(self.path / under, followlinks=True):
+                inside = Path(place).relative_to(self.path).as_posix()
+                listed += files if inside == "." else [f"{inside}/{file}" for file in files]
         else:
-            listed = (name.removeprefix(self._prefix) for name in self._zip().namelist() if not name.endswith("/"))
-            found = sorted(name for name in listed if name.startswith(f"{under}/" if under else ""))
-        return [name for name in found if not _hidden(name)]
+            listed = [name.removeprefix(self._prefix) for name in self._zip().namelist() if not name.endswith("/")]
+            listed = [name for name in listed if name.startswith(f"{under}/" if under else "")]
+        return sorted(name for name in listed if not _hidden(name))
 
     def images(self, under: str = "") -> list[str]:
         """All files under a folder with the suffix of an image."""
@@ -73,9 +75,14 @@ class Files:
     def read(self, name: str) -> bytes:
         """The bytes of a file."""
         try:
-            return (self.path / name).read_bytes() if self.path.is_dir() else self._unpacked(name)
+            return (self.path / name).read_bytes() if self.path.is_dir() else self._zip().read(self._prefix + name)
         except (FileNotFoundError, KeyError):
             raise DataError(f"{self.path} holds no {name}") from None
+        except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+            raise DataError(f"{name} in {self.path} is damaged ({error}); download the archive again") from error
+        except RuntimeError as error:  # a password, or an unsupported compression
+            advice = "unpack the archive and use the folder"
+            raise DataError(f"{name} in {self.path} cannot be unpacked ({error}); {advice}") from error
 
     def digest(self, names: Iterable[str]) -> str:
         """A digest of names, lengths and CRC-32s, which is the same for a folder and its archive.
@@ -91,24 +98,8 @@ class Files:
 
     def content_digest(self, names: Sequence[str]) -> str:
         """A digest that does not depend on the place of the files; if reading takes long, of names and lengths only."""
-        lengths = [self._length(name) for name in names]
-        read = sum(lengths) <= READ_WHOLE
-        lines = (
-            f"{name} {size} {self._crc(name) if read else ''}\n" for name, size in zip(names, lengths, strict=True)
-        )
-        return _digest(lines)
-
-    def _unpacked(self, name: str) -> bytes:
-        archive = self._zip()
-        try:
-            return archive.read(self._prefix + name)
-        except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError) as error:
-            if getattr(error, "errno", None) is not None:  # an error of the system, not of the archive
-                raise
-            raise DataError(f"{name} in {self.path} is damaged ({error}); download the archive again") from error
-        except RuntimeError as error:  # a password, or an unsupported compression
-            advice = "unpack the archive and use the folder"
-            raise DataError(f"{name} in {self.path} cannot be unpacked ({error}); {advice}") from error
+        read = sum(map(self._length, names)) <= READ_WHOLE
+        return _digest(f"{name} {self._length(name)} {self._crc(name) if read else ''}\n" for name in names)
 
     def _length(self, name: str) -> int:
         in_folder = self.path.is_dir()
@@ -140,16 +131,3 @@ def _hidden(name: str) -> bool:
 
 def _digest(lines: Iterable[str]) -> str:
     return hashlib.sha256("".join(lines).encode(errors="surrogateescape")).hexdigest()
-
-
-def _walk(folder: Path, prefix: str) -> Iterable[str]:
-    try:
-        entries = list(os.scandir(folder))
-    except FileNotFoundError:
-        return
-    for entry in entries:
-        name = f"{prefix}/{entry.name}" if prefix else entry.name
-        if entry.is_dir():
-            yield from _walk(Path(entry.path), name)
-        elif entry.is_file() or not Path(entry.path).exists():  # skips pipes; a broken link is reported when it is read
-            yield name

@@ -7,6 +7,7 @@ Validation and testing show the centre of an image after resizing its short side
 not changed.
 """
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,12 +16,12 @@ import torch
 
 from ars.data.backgrounds import FILTER, SUFFIX, Pack, load_backgrounds, read_pack, write_pack
 from ars.data.benchmark import PARTS, Benchmark, Chosen, Part, classes_in_turn, part_of
-from ars.data.class_folders import Listing, class_of, class_pictures, leave_out_unreadable
+from ars.data.class_folders import Listing, class_of, class_pictures, find_unreadable
 from ars.data.decoding import DecodedImages, DecodingPool, Request, cores
 from ars.data.files import Files
-from ars.data.kinds import DataError
 from ars.data.locate import cache_to_write, cached, locate
 from ars.data.pasted import Material, PastedImages
+from ars.data.settings import DataError, DataWarning
 
 SMALLEST_BOX = 0.25
 VALIDATION, TEST = 0.1, 0.1
@@ -101,7 +102,10 @@ def list_classes(
         for unknown in sorted(present - set(classes)) if split and top == test_top else ():
             raise DataError(f"{files.path / top / unknown} is a class that train/ does not have; add or remove it")
         if skip_unreadable:
-            names = leave_out_unreadable(files, names, workers=workers)
+            bad = find_unreadable(files, names, workers=workers)
+            for reason in bad.values():
+                warnings.warn(f"skipped: {reason}", DataWarning, stacklevel=3)
+            names = [name for name in names if name not in bad]
         for name in (name for name in names if class_of(name, top) in classes):
             part = (
                 "test"

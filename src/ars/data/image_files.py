@@ -12,7 +12,7 @@ from PIL import Image, ImageDraw, ImageFile, ImageOps
 from torch import Tensor
 
 from ars.atomic import whole
-from ars.data.kinds import DataError
+from ars.data.settings import DataError
 
 SIXTEEN_BITS = ("PNG", "PPM")  # formats whose mode I has at most 16 bits; some versions of Pillow open greys as I
 WHITE_IS_ZERO = 0, 0x0106  # the value and the TIFF tag
@@ -116,7 +116,7 @@ def as_rgb(picture: Image.Image, name: str) -> Image.Image:
     """Decode and convert the result of open_upright: 16-bit greys keep their range, and transparency becomes white."""
     try:
         if picture.mode.startswith("I"):
-            return _from_16_bits(picture)
+            return Image.fromarray((np.asarray(picture) // 257).astype(np.uint8)).convert("RGB")
         if picture.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in picture.info:
             picture = picture.convert("RGBA")
             white = Image.new("RGBA", picture.size, "white")
@@ -131,10 +131,6 @@ def unreadable(name: str, error: Exception) -> DataError:
     """The error for a file that is not an image or is damaged."""
     reason = "it is not an image of a known format" if "cannot identify" in str(error) else str(error)
     return DataError(f"{name} cannot be read as an image: {reason}; fix or remove it")
-
-
-def _from_16_bits(picture: Image.Image) -> Image.Image:
-    return Image.fromarray((np.asarray(picture) // 257).astype(np.uint8)).convert("RGB")
 
 
 EXACT = ("1", "L", "P", "RGB")

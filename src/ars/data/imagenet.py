@@ -13,8 +13,8 @@ from ars.data.benchmark import PARTS, Part, part_of
 from ars.data.class_folders import Listing, class_of, class_pictures
 from ars.data.decoding import DecodedImages
 from ars.data.files import Files
-from ars.data.kinds import DataError
 from ars.data.locate import IMAGENET, locate
+from ars.data.settings import DataError
 
 SIDE, RESIZED, SMALLEST_BOX = 224, 256 / 224, 0.08
 HELD_OUT = 0.01

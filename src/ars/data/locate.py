@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ars.data.kinds import Data, DataError, Kind
+from ars.data.settings import Data, DataError, Kind
 
 VARIABLE = "ARS_DATA"
 # The names that are searched in the data folder; the first match is used.
@@ -99,10 +99,7 @@ class Source:
 SOURCES = (
     Source("digits", "nothing: digits and photographs come with scikit-learn", (), ""),
     Source(
-        "cifar_backgrounds",
-        "CIFAR-10, the binary batches (184 MB)",
-        CIFAR10[:1],
-        "ars data get cifar10 --root DIR",
+        "cifar_backgrounds", "CIFAR-10, the binary batches (184 MB)", CIFAR10[:1], "ars data get cifar10 --root DIR"
     ),
     Source(
         "cifar_backgrounds",

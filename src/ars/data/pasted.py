@@ -1,12 +1,13 @@
 """Small images on larger backgrounds: the distractor benchmark, composed on the device from bytes stored there."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int, UInt8
+from jaxtyping import Int, Shaped, UInt8
 from torch import Tensor
 from torch.nn.functional import pad
 
@@ -38,8 +39,8 @@ def border_slots(span: int) -> Int[Tensor, "n 2"]:
 
 
 def paste(
-    images: UInt8[Tensor, "b c s s"], onto: UInt8[Tensor, "b c k k"], slots: Int[Tensor, "b 2"]
-) -> UInt8[Tensor, "b c k k"]:
+    images: Shaped[Tensor, "b c s s"], onto: Shaped[Tensor, "b c k k"], slots: Int[Tensor, "b 2"]
+) -> Shaped[Tensor, "b c k k"]:
     """Each image pasted with its upper left corner at its slot (row, column) of a copy of its background."""
     batch, channels, side, _ = images.shape
     canvas = onto.shape[-1]
@@ -60,11 +61,6 @@ def crop_padded(
     rows, columns = (top[:, None] + within)[:, None, :, None], (left[:, None] + within)[:, None, None, :]
     of = torch.arange(batch, device=images.device)[:, None, None, None]
     return pad(images, [padding] * 4)[of, torch.arange(channels, device=images.device)[:, None, None], rows, columns]
-
-
-def mirror(images: UInt8[Tensor, "b c h w"], chosen: Bool[Tensor, " b"]) -> UInt8[Tensor, "b c h w"]:
-    """The chosen images flipped left to right, the others unchanged."""
-    return torch.where(chosen[:, None, None, None], images.flip(3), images)
 
 
 AT_ONCE, MOMENTS_BATCHES = 500, 20
@@ -112,25 +108,15 @@ class PastedImages(Benchmark):
         first = self._material["train"]
         side = first.images.shape[-1]
         canvas = side if first.backgrounds is None else first.backgrounds.shape[-1]
-        if canvas < side:
-            raise ValueError(f"{title}: images of {side}x{side} do not fit on backgrounds of {canvas}x{canvas}")
-        if padding and first.backgrounds is not None:
-            raise ValueError(f"{title}: padding is for images without backgrounds; set padding to 0")
         self.shape = (3, canvas, canvas)
         self._slots = border_slots(canvas - side).to(self.device)
 
     def to(self, device: torch.device) -> "PastedImages":
         """The same benchmark with its tensors on the device."""
-        return PastedImages(
-            self._material,
-            title=self.title,
-            class_names=self.class_names,
-            seed=self.seed,
-            digest=self.digest,
-            padding=self.padding,
-            chosen=self.chosen,
-            device=device,
-        )
+        moved = copy(self)
+        moved.device, moved._slots = device, self._slots.to(device)
+        moved._material = {part: material.to(device) for part, material in self._material.items()}
+        return moved
 
     def train_size(self) -> int:
         """The number of images that are not held out."""
@@ -149,14 +135,7 @@ class PastedImages(Benchmark):
             yield to_unit(images), labels
 
     def train_bytes(
-        self,
-        epoch: int,
-        *,
-        seed: int,
-        batch_size: int,
-        start: int = 0,
-        padding: int = 0,
-        rows: slice = ALL_ROWS,
+        self, epoch: int, *, seed: int, batch_size: int, start: int = 0, padding: int = 0, rows: slice = ALL_ROWS
     ) -> Iterator[tuple[UInt8[Tensor, "b 3 k k"], Int[Tensor, " b"]]]:
         """The training batches as bytes; references and moments use whole images, without padding."""
         order = torch.randperm(self.train_size(), generator=generator(seed, epoch))
@@ -219,7 +198,7 @@ class PastedImages(Benchmark):
         chosen, background, slot, coin = choices.to(self.device, non_blocking=True).unbind(1)
         images, labels = material.images[chosen], material.labels[chosen]
         if flip:
-            images = mirror(images, coin % 2 == 1)
+            images = torch.where((coin % 2 == 1)[:, None, None, None], images.flip(3), images)
         if material.backgrounds is not None:
             onto = material.backgrounds[background % len(material.backgrounds)]
             images = paste(images, onto, self._slots[slot % len(self._slots)])

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ars.models import Normalize
-from ars.smoothing import last, minimum_variance
+from ars.smoothing import minimum_variance
 from ars.smoothing.mechanism import Release
 
 
@@ -25,11 +25,9 @@ class FromImages(nn.Module):
 
 
 class Finish:
-    """combine and Normalize in one kernel: from the releases to the input of a fused classifier."""
+    """last or minimum_variance, and Normalize, in one kernel: from the releases to the input of a fused classifier."""
 
     def __init__(self, combine: object, normalize: Normalize, dtype: torch.dtype) -> None:
-        if combine not in (last, minimum_variance):
-            raise ValueError(f"last and minimum_variance are known, got {combine}")
         self.averaged, self.dtype = combine is minimum_variance, dtype
         self.mean, self.std = (part.flatten().float().contiguous() for part in (normalize.mean, normalize.std))
 

@@ -29,7 +29,7 @@ class Stage(nn.Module):
 
     def forward(self, x: Float[Tensor, "b h w c"]) -> Float[Tensor, "b h w c"]:
         """x through every block."""
-        from ars.kernels.triton.stage import Scratch, run_stage  # imports triton
+        from ars.kernels.triton.resnet_stage import Scratch, run_stage  # imports triton
 
         shape = x.shape[1:]
         if shape not in self._scratch:

@@ -8,16 +8,7 @@ if TYPE_CHECKING:
     from ars.training.loop import Interrupted, Trainer
     from ars.training.settings import Consistency, MaskPrior, Optimizer, Schedule, SmoothAdv, TrainSettings
 
-__all__ = [
-    "Consistency",
-    "Interrupted",
-    "MaskPrior",
-    "Optimizer",
-    "Schedule",
-    "SmoothAdv",
-    "TrainSettings",
-    "Trainer",
-]
+__all__ = ["Consistency", "Interrupted", "MaskPrior", "Optimizer", "Schedule", "SmoothAdv", "TrainSettings", "Trainer"]
 
 # settings are read without torch
 _HOMES = {

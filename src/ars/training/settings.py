@@ -173,9 +173,7 @@ class TrainSettings:
     sync_batchnorm: bool = False
 
     def __post_init__(self) -> None:
-        if self.pictures_every < 0:
-            raise ValueError(f"pictures_every must be at least 0, got {self.pictures_every}")
-        _check_amounts(checkpoint_minutes=self.checkpoint_minutes)
+        _check_amounts(checkpoint_minutes=self.checkpoint_minutes, pictures_every=self.pictures_every)
         if self.epochs < 1 or self.batch_size < 1:
             raise ValueError(f"epochs and batch_size must be at least 1, got {self.epochs} and {self.batch_size}")
         if not 0 <= self.mask_only_epochs < self.epochs:

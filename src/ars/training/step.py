@@ -134,13 +134,9 @@ class GraphedStepper(Stepper):
     and learning rates must keep their places in memory.
     """
 
-    def __init__(
-        self, objective: Objective, optimizers: Mapping[str, torch.optim.Optimizer], *, accumulate: int = 1
-    ) -> None:
-        super().__init__(objective, optimizers, accumulate=accumulate)
-        self._done = 0
-        self._stream: torch.cuda.Stream | None = None
-        self._graph: torch.cuda.CUDAGraph | None = None
+    _done = 0
+    _stream: torch.cuda.Stream | None = None
+    _graph: torch.cuda.CUDAGraph | None = None
 
     def __call__(
         self, images: Tensor, labels: Tensor, generator: Fresh, rates: Mapping[str, float]

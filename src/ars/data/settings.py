@@ -18,7 +18,6 @@ Kind = Literal["digits", "cifar_backgrounds", "celeba", "imagenet", "folder"]
 
 PLACES = ("root", "backgrounds")
 """The keys with the place of the data."""
-MOST_SIZE = 1 << 15  # the largest side of an image
 
 # The keys of each kind besides kind and seed, with their defaults.
 KEYS: dict[Kind, dict[str, Any]] = {
@@ -90,8 +89,6 @@ class Data:
             value = getattr(self, name)
             if value is not None and value < least:
                 raise ValueError(f"data.{name} must be at least {least}, got {value}")
-            if name == "size" and value is not None and value > MOST_SIZE:
-                raise ValueError(f"data.size must be at most {MOST_SIZE}, got {value}")
         if self.kind == "cifar_backgrounds" and self.padding and self.options["size"] > 32:
             raise ValueError(
                 "data.padding is for plain CIFAR-10 (size 32); images on backgrounds already have random places, so "
