@@ -21,8 +21,8 @@ from ars.certification.stopping import CurveRule, FixedRule, RadiusRule, Rule
 from ars.certification.votes import Stage, VoteCounter, Watch, check_drawing
 from ars.kernels.precision import Precision, choose_precision
 from ars.smoothing import SmoothedClassifier
-from ars.smoothing.compose import Composition
 from ars.smoothing.mechanism import Images
+from ars.smoothing.steps import Composition
 from ars.theory import Norm
 from ars.theory.arguments import as_whole
 

@@ -98,17 +98,18 @@ def check_counting(counter: VoteCounter, images: Images) -> None:
     far = torch.full_like(image, 0.0 if image.mean() > 0.5 else 1.0)
     while True:
         try:
-            usual, other = (_among(counter, image, image, image, size, attempt) for attempt in range(2))
-            unusual = _if_it_can(lambda: _among(counter, image, 1 - image, far, size))  # noqa: B023
+            usual = _among(counter, image, image, image, size)
+            other = _if_it_can(lambda: _among(counter, image, 1 - image, far, size))  # noqa: B023
+            if other is None:  # such images do not suit; other noise does
+                other = _among(counter, image, image, image, size, attempt=1)
         except Exception as error:
             if not is_short_of_memory(error) or size == BLOCK:
                 raise
             size = max(BLOCK, size // 2 // BLOCK * BLOCK)  # as the counter does
             continue
         break
-    for answers in (other, unusual):
-        if answers is not None and not alike(usual, answers, images=1, rounded_to=torch.float32):
-            raise ValueError(TIED)
+    if not alike(usual, other, images=1, rounded_to=torch.float32):
+        raise ValueError(TIED)
 
 
 def _among(counter: VoteCounter, image: Images, before: Images, after: Images, size: int, attempt: int = 0) -> Tensor:

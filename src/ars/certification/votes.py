@@ -24,9 +24,9 @@ from ars.kernels.accelerate import COMPILE_AFTER, compile_for
 from ars.kernels.precision import Precision, autocast, check_precision, current
 from ars.smoothing import SmoothedClassifier
 from ars.smoothing.classifier import Combine
-from ars.smoothing.compose import Composition
 from ars.smoothing.masked import WeightRange
 from ars.smoothing.mechanism import Generators, Images, Release, one_batch
+from ars.smoothing.steps import Composition
 from ars.theory.arguments import as_whole
 
 Stage = Literal["select", "estimate"]

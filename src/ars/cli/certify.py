@@ -21,7 +21,7 @@ from ars.cli.options import (
     override,
     settings_of,
 )
-from ars.data.kinds import PLACES, Data
+from ars.data.settings import PLACES, Data
 from ars.recipes.help import meanings
 from ars.recipes.read import read_recipe
 from ars.runs.paths import MAIN, RECIPE, records_folder

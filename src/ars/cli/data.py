@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import get_args
 
 from ars.cli.options import Subparsers, add_command, check_count
-from ars.data.kinds import Data, Kind
 from ars.data.locate import SOURCES, check, check_packs, size_of
+from ars.data.settings import Data, Kind
 
 TEACH = """\
 The data of the benchmarks. It is in the folder that the environment variable ARS_DATA names, or where a recipe says
@@ -100,7 +100,7 @@ def run_list(options: argparse.Namespace) -> int:
 
 def run_get(options: argparse.Namespace) -> int:
     """Get a data set."""
-    from ars.data.cifar10 import get_cifar10
+    from ars.data.cifar10_download import get_cifar10
 
     folder = get_cifar10(options.root, source=options.source, report=print)
     print(f"CIFAR-10: 6 batches with their published SHA-1 in {folder}")

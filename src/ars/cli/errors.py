@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ars.atomic import WriteError
-from ars.data.kinds import DataWarning
+from ars.data.settings import DataWarning
 
 
 def usable_streams() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from ars.certification.bounds import BOUNDS
 from ars.certification.schedule import MODES
 from ars.certification.settings import CertifySettings
-from ars.data.kinds import KEYS, PLACES
+from ars.data.settings import KEYS, PLACES
 from ars.recipes.read import imported_model, read_recipe
 from ars.runs.paths import GIVEN_SIGMA, MAIN, RECIPE
 from ars.runs.provenance import begun_settings

@@ -76,6 +76,7 @@ def run(options: argparse.Namespace) -> int:
     from ars.certification.certifier import Certifier
     from ars.certification.memory import limit_memory
     from ars.kernels.precision import choose_precision
+    from ars.recipes.user_code import explain_errors
     from ars.workflows.hardware import choose_device
     from ars.workflows.imported_model import load_certified
     from ars.workflows.load import load_without_data
@@ -99,7 +100,8 @@ def run(options: argparse.Namespace) -> int:
     pictures = mask_paths(options.images, options.masks, len(masks[0])) if options.masks else []
     certifier = Certifier(model, settings, expect=len(images))
     for index, seen in enumerate(images):
-        [certificate] = certifier(seen.image.to(device), [index])
+        with explain_errors(options.model or options.classifier):
+            [certificate] = certifier(seen.image.to(device), [index])
         saved = pictures[index] if options.masks else []
         if options.masks:
             save_masks(masks[index], saved)

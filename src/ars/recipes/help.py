@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any, Literal, cast, get_args, get_origin
 
-from ars.data.kinds import KEYS
+from ars.data.settings import KEYS
 from ars.recipes.recipe import Recipe
 
 WIDTH = 110

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args, get_ori
 
 import yaml
 
-from ars.data.kinds import KEYS
+from ars.data.settings import KEYS
 from ars.recipes.recipe import Recipe, RecipeError
 from ars.runs.paths import RECIPE
 

@@ -11,7 +11,7 @@ import yaml
 
 from ars.certification.schedule import MOST_SEED
 from ars.certification.settings import CertifySettings
-from ars.data.kinds import PLACES, Data
+from ars.data.settings import PLACES, Data
 from ars.methods.registry import method_called
 from ars.runs.paths import NOT_OF_WEIGHTS
 from ars.theory.arguments import as_whole

@@ -2,13 +2,13 @@
 
 from ars.smoothing.classifier import SmoothedClassifier
 from ars.smoothing.combine import last, minimum_variance
-from ars.smoothing.compose import Composition, compose
 from ars.smoothing.gaussian import Gaussian
 from ars.smoothing.generalised_normal import GeneralisedNormal
 from ars.smoothing.input_dependent import InputDependentClassifier, LocalGaussian, NearestNoise
 from ars.smoothing.masked import MaskedGaussian
 from ars.smoothing.mechanism import Generators, Images, Release, Step, draw_like, normal_like
 from ars.smoothing.split import LearnedSplit
+from ars.smoothing.steps import Composition, compose
 
 __all__ = [
     "Composition",

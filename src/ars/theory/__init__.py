@@ -3,7 +3,7 @@
 from ars.theory.composition import compose, noise_of_share, repeat, split_noise, total_noise
 from ars.theory.generalised_normal import GeneralisedNormal, large_dim_noise, noise_scale
 from ars.theory.numeric import Numeric
-from ars.theory.robustness import (
+from ars.theory.radius import (
     ars_radius_l2,
     ars_radius_linf,
     certified_radius,

@@ -21,7 +21,7 @@ from scipy.special import ndtri
 
 from ars.theory.arguments import as_number, not_above
 from ars.theory.chi_squared import MOST, check_size, tail_bounds
-from ars.theory.robustness import rs_radius_l2
+from ars.theory.radius import rs_radius_l2
 from ars.theory.rounding import down
 from ars.theory.threat import Norm, check_dim, check_norm
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from ars.theory.arguments import as_number, not_above, not_below
 from ars.theory.generalised_normal import GeneralisedNormal, check_shape, large_dim_noise, noise_scale
 from ars.theory.numeric import Numeric
-from ars.theory.robustness import ars_radius_linf
+from ars.theory.radius import ars_radius_linf
 from ars.theory.rounding import down
 from ars.theory.score_sum import expected_excess
 

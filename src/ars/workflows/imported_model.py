@@ -11,7 +11,7 @@ from ars.atomic import write_whole
 from ars.certification.digest import digest_model
 from ars.certification.model_copy import eval_mode
 from ars.data.benchmark import Benchmark, open_benchmark
-from ars.data.kinds import PLACES
+from ars.data.settings import PLACES
 from ars.methods.cohen import cohen
 from ars.recipes.read import read_recipe
 from ars.recipes.recipe import RecipeError

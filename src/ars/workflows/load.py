@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ars.atomic import remove_stale, write_whole
 from ars.data.benchmark import Benchmark, Moments, Opener, open_benchmark
-from ars.data.kinds import PLACES, DataError
+from ars.data.settings import PLACES, DataError
 from ars.methods.adaptive import fix_split
 from ars.methods.builder import Inputs
 from ars.recipes.build import build_model, check_subset

@@ -19,6 +19,7 @@ from ars.certification.schedule import BLOCK, MOST_DRAWS, MOST_SEED
 from ars.certification.settings import CertifySettings
 from ars.data.benchmark import Benchmark, Opener, open_benchmark
 from ars.kernels.precision import choose_precision
+from ars.recipes.user_code import explain_errors
 from ars.runs.lock import locked
 from ars.runs.paths import BEGUN_VOTE, VOTE
 from ars.runs.test_images import OTHER_ORDER, difference
@@ -60,8 +61,9 @@ def vote_run(
     if tally.images == total and not (folder / BEGUN_VOTE).exists():  # nothing to do: do not lock or write
         return tally
     certifier = Certifier(model, CertifySettings(seed=seed, precision=chosen))
-    certifier.prepare(images.to(device))
-    with locked(folder, "vote"):
+    with explain_errors(classifier):
+        certifier.prepare(images.to(device))
+    with locked(folder, "vote"), explain_errors(classifier):
         tally = _resume(folder, wanted, total)  # another process may have continued it meanwhile
         while tally.images < total:
             if stop():
