@@ -38,6 +38,7 @@ def own(desk):
     return desk
 
 
+@pytest.mark.slow
 def test_ranks_by_their_variables_make_the_records_of_one_process(run, ranks, capsys):
     assert main(["certify", str(run), *CERTIFY, "--name", "one"]) == 0
     capsys.readouterr()
@@ -304,14 +305,3 @@ def test_records_of_the_files_of_a_folder_by_name_are_not_continued(eight, own, 
             assert "another order" in sentence()
         assert contents(records) == before
     assert main([*eight, "--examples=16", "--name=anew"]) == 0
-
-
-def test_files_that_were_renamed_are_noticed(eight, own, sentence):
-    assert main([*eight, "--examples=2"]) == 0
-    names = own / "runs" / "eight" / "certify" / "test" / "files.json"
-    kept = json.loads(names.read_text())
-    names.write_text(json.dumps(["class0/other.png", *kept[1:]]))
-    assert main([*eight, "--examples=2"]) == 2
-    said = sentence()
-    assert "class0/other.png" in said
-    assert kept[0] in said

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from ars.cli.main import COMMANDS, main, make_parser
-from ars.data.kinds import Data
+from ars.data.settings import Data
 from ars.recipes.read import recipe_keys
 from ars.recipes.recipe import Recipe
 
@@ -173,6 +173,7 @@ def test_before_the_first_step_one_signal_ends_a_training(tmp_path, capsys, monk
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_an_interrupted_training_keeps_a_checkpoint(tmp_path, number):
     folder = tmp_path / "run"
     process = command("train", "--out", folder, *TINY_OPTIONS, "--train.epochs=400")

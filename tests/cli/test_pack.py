@@ -52,6 +52,7 @@ def other(written, tmp_path):
     return write
 
 
+@pytest.mark.slow
 def test_what_is_packed_can_be_certified_again(runs, packed, tmp_path):
     assert [name for name in CELLS if (packed / name / "model.safetensors").exists()] == CELLS[:1]
     assert main(["certify", str(packed / CELLS[0]), "--name", "again", "--device", "cpu"]) == 0

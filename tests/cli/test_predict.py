@@ -146,6 +146,7 @@ def test_masks_are_saved_beside_the_answer_and_inputs_stay_as_they_are(trained, 
     assert np.allclose(saved / 255, torch.cat(draws).mean(dim=(0, 1)).numpy(), atol=0.02)
 
 
+@pytest.mark.slow
 def test_masks_have_noise_of_the_calls_seed(trained, tmp_path, predict):
     image, made = picture(tmp_path / "x.png"), []
     for seed in (3, 3, 4):
@@ -267,6 +268,14 @@ def test_a_photo_is_predicted_by_the_model_that_the_folder_was_made_with_and_by_
     assert contents(pets) == before
     (pets / "recipe.yaml").write_text("method: cohen")
     assert "leave --model out" in refused(*own, run=pets)
+
+
+def test_an_error_in_the_users_model_is_one_sentence(pets, refused, monkeypatch):
+    def fail(*_):
+        raise KeyError("later")
+
+    monkeypatch.setattr(Certifier, "__call__", fail)
+    assert "pets_model:net failed: KeyError" in refused("photos/cat/1.png", "--model=pets_model:net", run=pets)
 
 
 def test_a_prediction_tells_what_its_certificate_rests_on(pets, predict):

@@ -16,7 +16,6 @@ from ars.cli.main import main
 from ars.cli.train import recipe_warnings
 from ars.recipes.read import read_recipe
 from ars.training.checkpoint import load_tensors, under
-from ars.workflows.load import load_run
 
 from ..conftest import contents
 from .conftest import FEW, ONE_STEP, TINY_OPTIONS, fill, interrupt, picture
@@ -115,9 +114,6 @@ def test_k_is_short_for_the_size_and_part_of_the_default_name(desk, plain, sente
 @pytest.mark.parametrize(
     ("content", "options", "words"),
     [
-        ("sigmaa: 1.0", [], "sigmaa"),
-        ("train: {mask_shedule: null}", [], "mask_shedule"),
-        ("", ["--sigma", "-1"], "sigma"),
         ("", ["--share", "1.2"], "share"),
         ("", ["--k", "64"], "'size'"),
         ("data: {kind: cifar_backgrounds}", ["--k", "16"], "32"),
@@ -283,25 +279,3 @@ def test_sigterm_to_torchrun_saves_once_and_all_ranks_leave_in_order(tmp_path, s
     assert not [path.name for path in run.iterdir() if path.name.endswith(".part")]
     assert main([*options, "--train.batch_size=512"]) == 2
     assert "another recipe" in sentence()
-
-
-def accuracy(run, draws=50):
-    """Of the vote of some draws, on every test image."""
-    _, benchmark, model = load_run(run, torch.device("cpu"))
-    images, labels = benchmark.examples("test", range(benchmark.size("test")))
-    generator = torch.Generator().manual_seed(0)
-    with torch.inference_mode():
-        votes = torch.stack([model(images, generator).argmax(dim=1) for _ in range(draws)])
-    return float((votes.mode(dim=0).values == labels).float().mean())
-
-
-@pytest.mark.slow
-def test_two_processes_train_the_embedded_benchmark_as_well_as_one(tmp_path):
-    """The mean over three seeds is within three points."""
-    means = {}
-    for name, line in (("one", [sys.executable, "-m", "ars.cli"]), ("two", TORCHRUN)):
-        runs = [tmp_path / f"{name}-{seed}" for seed in range(3)]
-        for seed, run in enumerate(runs):
-            subprocess.run([*line, "train", f"--seed={seed}", "--device=cpu", "--out", str(run)], check=True)
-        means[name] = sum(map(accuracy, runs)) / len(runs)
-    assert abs(means["one"] - means["two"]) <= 0.03, means

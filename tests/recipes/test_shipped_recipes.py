@@ -7,8 +7,8 @@ import torch
 
 from ars.certification.settings import CertifySettings
 from ars.data.benchmark import Benchmark
-from ars.data.kinds import DataError
 from ars.data.locate import CELEBA, IMAGENET, find
+from ars.data.settings import DataError
 from ars.models import CifarResNet, ResNet50
 from ars.recipes.build import build_model
 from ars.recipes.read import read_recipe

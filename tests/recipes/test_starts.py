@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from ars.data.kinds import Data
+from ars.data.settings import Data
 from ars.recipes.read import read_recipe
 from ars.recipes.recipe import Classifier, RecipeError, Start
 from ars.recipes.starts import epochs_in_all, start_of, starts_of

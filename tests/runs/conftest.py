@@ -98,7 +98,7 @@ def build_run(
         layout = Layout(examples or max(1, sum(map(len, shards))), shard_size=size)
         (folder / "settings.json").write_text(Manifest(layout, {}, given or "model", tuple(seen)).to_json())
     for number, shard in enumerate(shards):
-        lines = (record.to_json() + "\n" for record in (two_looks(it) if method == "adaptive" else it for it in shard))
+        lines = (one.to_json() + "\n" for one in (two_looks(one) if method == "adaptive" else one for one in shard))
         (folder / f"shard-{number:05d}.jsonl").write_text("".join(lines))
     if stages:
         np.savez(folder / "stages.npz", **build_stages(stages))

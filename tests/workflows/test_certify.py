@@ -3,11 +3,8 @@
 import dataclasses
 import errno
 import os
-import random
 import shutil
 import signal
-import time
-from pathlib import Path
 
 import pytest
 import torch
@@ -209,33 +206,6 @@ def test_what_cannot_be_certified_is_refused_and_leaves_nothing(trained, changes
     assert not (trained / "certify" / "x").exists()
 
 
-@pytest.mark.slow
-def test_kills_at_random_moments_change_no_record(run, processes, tmp_path):
-    generator, counts, times = random.Random(0), [], 10
-    settings = dataclasses.replace(SETTINGS, n_estimate=100 * times)
-    whole = shutil.copytree(run, tmp_path / "whole")
-
-    def start(folder):
-        request = Request(folder, settings, shard_size=SIZE)
-        process = processes.Process(target=certify_run, args=(request,), kwargs={"device": CPU})
-        process.start()
-        return process
-
-    began = time.perf_counter()
-    start(whole).join()
-    seconds = time.perf_counter() - began
-    for _ in range(times):
-        process = start(run)
-        process.join(generator.uniform(0, seconds))
-        process.kill()
-        process.join()
-        counts.append(len(list(run.glob("certify/test/shard-*.jsonl"))))
-    certify(run, settings)
-    assert counts == sorted(counts)
-    assert records_of(run) == records_of(whole)
-    assert [name for name in files(run) if not name.startswith(".")] == files(whole)
-
-
 @pytest.mark.parametrize(
     ("call", "moment", "shards"),
     [
@@ -303,20 +273,6 @@ def test_a_full_or_read_only_disk_keeps_what_was_written(run, undisturbed, monke
     assert files(run) == [*ABOUT, *SHARDS[:2]]
     certify(run)
     assert records_of(run) == undisturbed
-
-
-def test_a_folder_that_is_read_only_from_the_start_stays_empty(run, monkeypatch):
-    real = Path.open
-
-    def failing(path, mode="r", *arguments, **options):
-        if mode != "r" and "certify" in path.parts:
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-        return real(path, mode, *arguments, **options)
-
-    monkeypatch.setattr(Path, "open", failing)
-    with pytest.raises(WriteError, match=r"settings\.json: Permission denied"):
-        certify(run)
-    assert files(run) == []
 
 
 def test_what_another_process_wrote_meanwhile_stays(run, undisturbed, monkeypatch):

@@ -52,6 +52,7 @@ def test_a_picture_is_drawn_and_changes_no_weight(trained, tiny, tmp_path):
     assert (run / "model.safetensors").read_bytes() == (trained / "model.safetensors").read_bytes()
 
 
+@pytest.mark.slow
 def test_a_picture_shows_the_average_that_is_kept_and_leaves_it_as_it_is(tiny, tmp_path, monkeypatch):
     shown = []
 

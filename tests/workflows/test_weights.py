@@ -9,7 +9,6 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from ars.certification.digest import digest_model
-from ars.models import UNet, cifar_resnet
 from ars.recipes.recipe import RecipeError
 from ars.training.checkpoint import load_tensors, under
 from ars.training.loop import Interrupted
@@ -235,8 +234,3 @@ def test_a_file_that_only_says_it_was_rounded_is_refused(run):
     save_file(load_file(path), path, metadata={"about": '{"weights": "bf16"}'})
     with pytest.raises(ValueError, match="rounded"):
         packed_weights(path)
-
-
-def test_the_headline_networks_take_less_than_12_mb():
-    parts = (cifar_resnet(110, 10), UNet(width=32))
-    assert sum(2 * tensor.numel() for part in parts for tensor in part.state_dict().values()) < 12e6

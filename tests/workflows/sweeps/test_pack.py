@@ -10,7 +10,7 @@ import yaml
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from ars.data.kinds import Data
+from ars.data.settings import Data
 from ars.recipes.recipe import Classifier, RecipeError
 from ars.runs.records import Record
 from ars.runs.shards import merge

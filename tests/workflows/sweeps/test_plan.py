@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from ars.data.kinds import Data
+from ars.data.settings import Data
 from ars.recipes.recipe import Start, cell_name
 from ars.recipes.starts import shared_folder, start_of
 from ars.workflows.sweeps.file import Rough
