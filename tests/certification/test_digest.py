@@ -1,5 +1,8 @@
 """Models that are not the same have other digests, and those of earlier records stay what they are."""
 
+from functools import partial
+
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -262,3 +265,42 @@ def test_a_compiled_network_has_one_digest_however_often_it_is_compiled():
 def test_numbers_that_cannot_be_read_are_told_by_their_name(net):
     with pytest.raises(ValueError, match=r"classifier\.[\w.]+, a \w+ on"):
         digest_model(cohen(net, sigma=0.5))
+
+
+class Scaled(nn.Module):
+    """Multiplies by what is kept as a plain attribute."""
+
+    def __init__(self, scale):
+        super().__init__()
+        self.scale = scale
+
+    def forward(self, x):
+        return torch.as_tensor(self.scale).float() * x.flatten(1)[:, :3]
+
+
+def weighing(releases, share):
+    return share * releases[0].value + (1 - share) * releases[1].value
+
+
+def around_ours(scale):
+    ours = cifar_resnet(8, 3)
+    ours.relu = Scaled(scale)
+    return cohen(ours, sigma=0.5)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda number: cohen(Scaled(torch.tensor([number])), sigma=0.5),
+        lambda number: cohen(Scaled(np.array([number])), sigma=0.5),
+        around_ours,
+        lambda number: two_steps(Gaussian(0.5), partial(weighing, share=number)),
+    ],
+    ids=["tensor", "array", "inside our network", "partial function"],
+)
+def test_numbers_beside_the_state_dict_count_where_they_are_plain(make):
+    torch.manual_seed(0)
+    models = [make(0.25), make(0.75)]
+    models[1].load_state_dict(models[0].state_dict())
+    assert digest_model(models[0]) != digest_model(models[1])
+    assert digest_model(models[0]) == digest_model(models[0])

@@ -43,8 +43,10 @@ def digest_model(model: SmoothedClassifier) -> str:
         digest.update(f"{name} (('', {_kind(part)}, {_settings(part)}),)".encode())
     for name, part in model.named_modules():
         for key, value in sorted(vars(part).items()):  # tensors that are neither parameters nor buffers
-            if isinstance(value, Tensor | np.ndarray):
-                _add(digest, f"{name}.{key}", torch.as_tensor(value))
+            if isinstance(value, Tensor):
+                _add(digest, f"{name}.{key}", value)
+            elif isinstance(value, np.ndarray) and not value.dtype.hasobject:
+                digest.update(f"{name}.{key} {value.dtype} {value.shape}".encode() + value.tobytes())
         version = getattr(part, "version", None)
         if version is not None and _is_setting(version) and not (name in telling and "version" in vars(part)):
             digest.update(f"{name} version {version!r}".encode())
