@@ -51,7 +51,9 @@ def records(draw):
         planned=sum(votes),
         ended="planned",
     )
-    return Record(certificate, truth=draw(st.integers(0, 1000)), subset=draw(st.text()), seconds=draw(unit))
+    return Record(
+        certificate, truth=draw(st.integers(0, 1000)), subset=draw(st.text('aZ9 \n"\\é½σ😀')), seconds=draw(unit)
+    )
 
 
 ONE = build_record(0, 1, 1, 0.1, subset="test: k=32, \u03c3=\u00bd")
