@@ -1,6 +1,8 @@
 """The vote loop: no noise is used twice, and neither batches nor failures lose or repeat a vote."""
 
+import time
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -326,3 +328,27 @@ def test_the_loop_never_waits_for_the_device(network, images, count, monkeypatch
         asked.clear()
         count(network, images, n=n, batch_size=300)
         assert asked == ["cpu", "numpy", "__bool__"]  # the counts, and whether all logits were numbers
+
+
+def test_threads_that_count_with_one_counter_take_turns():
+    """Fused networks keep their activations in shared memory, which another thread would overwrite."""
+    inside, most = [], []
+
+    def network(x):
+        inside.append(1)
+        most.append(len(inside))
+        time.sleep(0.002)
+        inside.pop()
+        return x.flatten(1)[:, :2]
+
+    model = SmoothedClassifier(compose(Gaussian(0.5)), last, Function(network)).eval()
+    image = torch.rand(1, 3, 8, 8)
+    counter = VoteCounter(model, "float32", batch_size=100)
+
+    def count(index):
+        return counter([model.mechanism], image, [index], n=500, stage="select", seed=0).tolist()
+
+    alone = [count(index) for index in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(count, range(4))) == alone
+    assert max(most) == 1

@@ -37,10 +37,10 @@ class Certifier:
     at most the radius changes it. This holds for images chosen without knowledge of the draws, which are determined by
     the seed and the image's index.
 
-    The certifier works on a copy: it never changes the model, and later changes of the model have no effect. Tensors
-    that are not in the state dict, such as the reference images of input-dependent noise, are shared. The first images
-    of each shape are used to check the model before anything is drawn. expect is the number of images to come, so that
-    work that pays off only for many draws is done at the start.
+    The certifier works on a copy: it never changes the model, and later changes of the model have no effect. Only the
+    reference images of input-dependent noise are shared. The first images of each shape are used to check the model
+    before anything is drawn. expect is the number of images to come, so that work that pays off only for many draws is
+    done at the start.
     """
 
     def __init__(
@@ -77,9 +77,7 @@ class Certifier:
     def __call__(
         self, images: Image | Batch, indices: Sequence[int] | None = None, *, watch: Watch | None = None
     ) -> list[Certificate]:
-        """Certify images; indices identify them, so that each gets different noise. By default they count on from
-        the last call, 0 for the first image.
-        """
+        """Certify images; indices, by default 0, 1, ... over all calls, give each its own noise."""
         settings, images = self.settings, as_batch(images)
         dim, names = images[0].numel(), self._identify(images, indices)
         if dim not in self._certifiable:
