@@ -14,11 +14,11 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from ars.kernels.bf16 import Half
+from ars.kernels.compiled import Half
+from ars.kernels.fused_resnet import FusedResNet
+from ars.kernels.fused_resnet50 import FusedResNet50
+from ars.kernels.fused_unet import FusedUNet
 from ars.kernels.pixels import Finish, FromImages
-from ars.kernels.resnet import FusedResNet
-from ars.kernels.resnet50 import FusedResNet50
-from ars.kernels.unet import FusedUNet
 from ars.models import CifarResNet, Normalize, ResNet50, UNet, cifar_resnet, resnet50
 from ars.smoothing import Release, minimum_variance
 from timing import error, guarded, poisoned, report, sane, save, seconds

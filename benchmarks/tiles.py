@@ -2,7 +2,7 @@
 
     PYTHONPATH=src python3 benchmarks/tiles.py --out tiles.json
 
-The fastest are the choices in ars.kernels.layers.tile_for and ars.kernels.resnet.TILINGS.
+The fastest are the choices in ars.kernels.layers.tile_for and ars.kernels.fused_resnet.TILINGS.
 """
 
 import argparse
@@ -18,9 +18,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ars.kernels.fold import fold
+from ars.kernels.fused_resnet import TILINGS, Stage
 from ars.kernels.layers import Conv, tile_for
 from ars.kernels.layout import ConvTile, Tiling
-from ars.kernels.resnet import TILINGS, Stage
 from ars.models import UNet, cifar_resnet
 from timing import error, guarded, poisoned, report, sane, save, seconds
 

@@ -13,7 +13,7 @@ from torch.nn.utils import parametrizations
 from ars import adaptive, certify, cohen, predict
 from ars.certification import model_copy
 from ars.certification.model_copy import AccelerationWarning, copy_model, fast_copy
-from ars.kernels.bf16 import Half
+from ars.kernels.compiled import Half
 from ars.models import Normalize, UNet, cifar_resnet, small_cnn
 from ars.smoothing import Gaussian, MaskedGaussian, SmoothedClassifier, compose, minimum_variance
 

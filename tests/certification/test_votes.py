@@ -15,7 +15,7 @@ from ars.certification import votes
 from ars.certification.memory import suitable_batch
 from ars.certification.schedule import BLOCK
 from ars.certification.votes import VoteCounter, block_seed
-from ars.kernels.bf16 import Half
+from ars.kernels.compiled import Half
 from ars.models import small_cnn
 from ars.smoothing import Gaussian, MaskedGaussian, SmoothedClassifier, compose, last, minimum_variance
 from ars.smoothing.masked import WeightRange

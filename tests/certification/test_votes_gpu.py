@@ -14,7 +14,7 @@ from ars.certification.memory import limit_memory
 from ars.certification.model_copy import AccelerationWarning, copy_model, fast_copy
 from ars.certification.settings import CertifySettings
 from ars.certification.votes import VoteCounter, block_seed
-from ars.kernels.bf16 import Half
+from ars.kernels.compiled import Half
 from ars.methods.adaptive import adaptive
 from ars.methods.cohen import cohen
 from ars.models import Normalize, UNet, cifar_resnet, small_cnn

@@ -1,11 +1,13 @@
 """Which networks run faster, and that the model itself stays as it is; on a CPU, where there are no fused kernels."""
 
+from importlib import import_module
+
 import pytest
 import torch
 from torch import nn
 
-from ars.kernels.accelerate import accelerate, compile_for, fuse, has_kernels
-from ars.kernels.bf16 import Half
+from ars.kernels.accelerate import FUSED, accelerate, compile_for, fuse, has_kernels
+from ars.kernels.compiled import Half
 from ars.models import CifarResNet, Normalize, UNet, cifar_resnet, resnet50, small_cnn
 from ars.smoothing import Gaussian, MaskedGaussian, SmoothedClassifier, compose, minimum_variance
 
@@ -48,6 +50,12 @@ def test_the_largest_known_networks_are_replaced_in_a_copy_that_shares_the_rest(
     assert (faster.combine, faster.mechanism.sigmas) == (model.combine, model.mechanism.sigmas)
 
 
+def test_every_fused_form_is_where_the_table_says():
+    for fused in FUSED.values():
+        module, _, name = fused.form.partition(":")
+        assert issubclass(getattr(import_module(module), name), nn.Module)
+
+
 class Mine(UNet):
     """A subclass, whose forward pass may be another."""
 
@@ -83,7 +91,7 @@ def test_networks_of_our_classes_have_kernels_in_the_sizes_that_these_know():
 
 
 def test_what_has_no_kernels_is_compiled_for_a_size_of_batch(monkeypatch):
-    monkeypatch.setattr("ars.kernels.bf16.can_compile", lambda: True)
+    monkeypatch.setattr("ars.kernels.compiled.can_compile", lambda: True)
     monkeypatch.setattr(torch, "compile", lambda network, dynamic: network)
     faster = accelerated(around(nn.Sequential(Normalize([0.5] * 3, [0.25] * 3), small_cnn(4, width=8)), UNet(4)))
     compile_for(faster, 300)

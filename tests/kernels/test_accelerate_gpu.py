@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from ars.kernels.accelerate import accelerate, compile_for
-from ars.kernels.bf16 import Half
+from ars.kernels.compiled import Half
 from ars.kernels.pixels import FromImages
 from ars.methods.cohen import cohen
 from ars.models import UNet, cifar_resnet, resnet50, small_cnn

@@ -9,7 +9,7 @@ import torch
 
 from ars.kernels import backend
 from ars.kernels.backend import can_compile, choosing, exact
-from ars.kernels.bf16 import Half
+from ars.kernels.compiled import Half
 from ars.kernels.trainable import with_kernels
 from ars.methods.cohen import cohen
 from ars.models import cifar_resnet

@@ -8,12 +8,12 @@ from torch.nn import functional as F
 pytest.importorskip("triton")
 
 from ars.kernels.fold import fold
+from ars.kernels.fused_resnet import FusedResNet, Shrink, Stage
+from ars.kernels.fused_resnet50 import Block, FusedResNet50, _paired_stem
+from ars.kernels.fused_unet import FusedUNet
 from ars.kernels.layers import Conv
 from ars.kernels.layout import ConvTile, Tiling
 from ars.kernels.pixels import Finish, FromImages, as_pixels
-from ars.kernels.resnet import FusedResNet, Shrink, Stage
-from ars.kernels.resnet50 import Block, FusedResNet50, _paired_stem
-from ars.kernels.unet import FusedUNet
 from ars.models import CifarResNet, Normalize, UNet, resnet50
 from ars.models.resnet import BasicBlock, Bottleneck
 from ars.smoothing import Release, last, minimum_variance

@@ -6,17 +6,16 @@ logits with the plain network's before using it. Everything here comes after the
 
 from collections.abc import Callable
 from copy import copy
+from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import torch
 from torch import nn
 
 from ars.kernels.backend import can_compile
-from ars.kernels.bf16 import Half
+from ars.kernels.compiled import Half
 from ars.kernels.pixels import Finish, FromImages
-from ars.kernels.resnet import FusedResNet
-from ars.kernels.resnet50 import FusedResNet50
-from ars.kernels.unet import FusedUNet, can_fuse
 from ars.models import CifarResNet, Normalize, ResNet50, UNet
 from ars.smoothing import SmoothedClassifier, last, minimum_variance
 from ars.smoothing.mechanism import Images
@@ -27,11 +26,32 @@ COUNTED = 2**31  # limit on the elements of a map: the kernels count in 32 bits
 # Compiling ResNet-50 takes 6 s and then halves its time: it pays off once about 6 s have been spent without it.
 COMPILE_AFTER = 8 * 10**9  # pixels drawn
 
-# Network classes with fused kernels: their fused form, and the elements of their largest map per pixel of the image.
-FUSED: dict[type[nn.Module], tuple[Callable[[Any, torch.dtype], nn.Module], Callable[[Any], int]]] = {
-    CifarResNet: (FusedResNet, lambda network: network.conv1.out_channels),
-    ResNet50: (FusedResNet50, lambda network: 16),  # 64 channels on half the height and width
-    UNet: (FusedUNet, lambda network: network.to_mask.in_channels),
+
+@dataclass(frozen=True)
+class Fused:
+    """The fused form of a network class: where it is defined, and its largest map's elements per pixel of the image."""
+
+    form: str
+    widest: Callable[[Any], int]
+    fits: Callable[[Any], bool] = lambda network: True
+
+    def make(self, network: nn.Module) -> nn.Module:
+        """The fused network in bf16; imports the kernels."""
+        module, _, name = self.form.partition(":")
+        fused: nn.Module = getattr(import_module(module), name)(network, torch.bfloat16)
+        return fused
+
+
+FUSED = {
+    CifarResNet: Fused("ars.kernels.fused_resnet:FusedResNet", lambda network: network.conv1.out_channels),
+    # 64 channels on half the height and width
+    ResNet50: Fused("ars.kernels.fused_resnet50:FusedResNet50", lambda network: 16),
+    UNet: Fused(
+        "ars.kernels.fused_unet:FusedUNet",
+        lambda network: network.to_mask.in_channels,
+        # the widths for which there are tiles
+        fits=lambda network: network.to_mask.in_channels in (16, 32) and network.encoders[0][0].in_channels <= 4,
+    ),
 }
 
 # layers that compute the same in bf16 as under autocast: a sequence of them can run in bf16
@@ -65,7 +85,7 @@ def compile_for(model: SmoothedClassifier, batch: int) -> None:
 
 def has_kernels(network: nn.Module) -> bool:
     """Whether a network has fused kernels: its class is in the table, and its size is supported."""
-    return type(network) in FUSED and (not isinstance(network, UNet) or can_fuse(network))
+    return type(network) in FUSED and FUSED[type(network)].fits(network)
 
 
 def fuse(network: nn.Module, images: Images, *, least: int) -> nn.Module | None:
@@ -75,8 +95,8 @@ def fuse(network: nn.Module, images: Images, *, least: int) -> nn.Module | None:
         return None
     if torch.cuda.get_device_capability(images.device) < NATIVE_BF16 or not has_kernels(network):
         return None
-    make, widest = FUSED[type(network)]
-    return None if least * height * width * widest(network) >= COUNTED else make(network, torch.bfloat16)
+    fused = FUSED[type(network)]
+    return None if least * height * width * fused.widest(network) >= COUNTED else fused.make(network)
 
 
 def _faster_parts(owner: nn.Module, images: Images, least: int) -> dict[str, nn.Module | None]:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ars.kernels.backend import can_compile
-from ars.kernels.unet import SLOPE
+from ars.kernels.fused_unet import SLOPE
 from ars.models import CifarResNet, UNet
 from ars.models.resnet import BasicBlock
 from ars.smoothing import SmoothedClassifier

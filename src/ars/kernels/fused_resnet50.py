@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ars.kernels.bf16 import Half
+from ars.kernels.compiled import Half
 from ars.kernels.fold import fold, weights
 from ars.kernels.layers import RGB, Conv
 from ars.kernels.layout import ConvTile

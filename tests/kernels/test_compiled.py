@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from ars.kernels.bf16 import Half, ReflectConv
+from ars.kernels.compiled import Half, ReflectConv
 from ars.kernels.fold import fold
 from ars.models import UNet, cifar_resnet, resnet50, small_cnn
 
@@ -52,7 +52,7 @@ def test_the_last_layer_stays_in_float32_and_exact():
 
 def test_a_network_is_compiled_for_one_size_of_batch_at_a_time(monkeypatch):
     asked = []
-    monkeypatch.setattr("ars.kernels.bf16.can_compile", lambda: True)
+    monkeypatch.setattr("ars.kernels.compiled.can_compile", lambda: True)
     monkeypatch.setattr(torch, "compile", lambda network, dynamic: lambda x: asked.append(len(x)) or network(x))
     half = Half(small_cnn(10, width=8))
     plain = [half(torch.ones(size, 3, 8, 8)) for size in (2, 3, 4)]

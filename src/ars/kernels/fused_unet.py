@@ -49,9 +49,3 @@ class FusedUNet(nn.Module):
         for halve, (one, two), skip in reversed(list(zip(self.halvings, self.decoders, skips, strict=True))):
             x = two(one(halve(x), second=skip, up=2))
         return x.unsqueeze(1)
-
-
-def can_fuse(network: UNet) -> bool:
-    """Whether there are tiles for this width."""
-    width = network.to_mask.in_channels
-    return width in (16, 32) and network.encoders[0][0].in_channels <= 4  # type: ignore[index]
