@@ -41,9 +41,10 @@ $(RESULTS_VENV)/.ready: pyproject.toml constraints.txt
 	$(RESULTS_VENV)/bin/python -m pip install --quiet --no-deps -e .
 	touch $@
 
-$(VENV)/.dev: $(VENV)/.demo
+$(VENV)/.dev: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
-	touch $@
+	touch $@ $(VENV)/.demo
 
 clean:
 	rm -rf $(VENV) $(RESULTS_VENV) runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
