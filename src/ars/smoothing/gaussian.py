@@ -6,9 +6,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from ars.smoothing.exact import SAFE, exact_release
 from ars.smoothing.mechanism import SCALE_ERROR, Generators, Images, Release, Step, normal_like
-from ars.theory import Ball
+from ars.theory import Ball, TradeOff
 from ars.theory.arguments import as_number
+from ars.theory.exact import exact_guarantee
 from ars.theory.rounding import up
 from ars.theory.tradeoff import Gaussian as GaussianTradeOff
 
@@ -29,13 +31,17 @@ def check_sigma(sigma: float) -> float:
 class Gaussian(Step):
     """m = X + z, z ~ N(0, sigma^2 I); ignores the earlier releases.
 
+    In exact mode X is rounded to 8-bit levels and the noise to whole levels, so that the proof holds in float
+    arithmetic too (ars.theory.exact).
+
     >>> Gaussian(sigma=0.5).guarantee(Ball("l2", dim=3072, radius=0.25)).mu >= 0.5
     True
     """
 
-    def __init__(self, sigma: float) -> None:
+    def __init__(self, sigma: float, *, exact: bool = False) -> None:
         super().__init__()
         self._sigma = check_sigma(sigma)
+        self.exact = exact
 
     @property
     def sigma(self) -> float:
@@ -49,9 +55,14 @@ class Gaussian(Step):
     def release(self, x: Images, past: Sequence[Release], generator: Generators) -> Release:
         """Sample X + sigma z."""
         one = torch.ones((1, 1, 1, 1), dtype=torch.float32, device=x.device)
+        if self.exact:
+            exact_std = self.sigma * (1 + SAFE) * one.double()
+            return Release(exact_release(x, exact_std, generator).float(), weight=one, std=exact_std.float())
         std = self.scale() * one
         return Release(x.float() + std * normal_like(x, generator), weight=one, std=std)
 
-    def guarantee(self, ball: Ball) -> GaussianTradeOff:
+    def guarantee(self, ball: Ball) -> TradeOff:
         """G_mu with mu = ||e||_2 / sigma (Dong et al., Thm 2.7), sqrt(d) r / sigma for an Linf ball (Eq. 4)."""
+        if self.exact:
+            return exact_guarantee(self.sigma, ball, farthest=1 + 2 * SAFE)
         return GaussianTradeOff(up(ball.l2_radius / self.sigma))

@@ -6,14 +6,18 @@ import torch
 from torch import nn
 
 from ars.smoothing.combine import minimum_variance
+from ars.smoothing.exact import SAFE, exact_release
 from ars.smoothing.gaussian import check_sigma
 from ars.smoothing.mechanism import SCALE_ERROR, Generators, Images, Release, Step, normal_like
-from ars.theory import Ball, UnsupportedThreat
+from ars.theory import Ball, TradeOff, UnsupportedThreat
+from ars.theory.exact import exact_guarantee
 from ars.theory.rounding import up
 from ars.theory.tradeoff import Gaussian as GaussianTradeOff
 
 # Below this the noise no longer shrinks with the mask: more noise is sound, and an all-zero mask does not divide by 0.
 LEAST_RMS = 1e-3
+# In exact mode a pixel is released with noise std/w; beyond this many sigma it is not released.
+FARTHEST = 32
 
 
 class MaskedGaussian(Step):
@@ -22,14 +26,18 @@ class MaskedGaussian(Step):
     The mask sees the minimum-variance combination of the earlier releases (after one Gaussian step: m1 itself).
     As a first step it sees an image of zeros, which suits only a static mask. The mask gives one weight in [0, 1] per
     pixel, [b, 1, h, w] broadcast over the channels, or one per coordinate, [b, c, h, w].
+
+    In exact mode each coordinate is released in whole 8-bit levels, X + round(255 (s/w) z) / 255, which is the same
+    look rounded: sum_i e_i^2 w_i^2 / s^2 bounds the privacy loss as before (ars.theory.exact).
     """
 
-    def __init__(self, sigma: float, mask: nn.Module) -> None:
+    def __init__(self, sigma: float, mask: nn.Module, *, exact: bool = False) -> None:
         super().__init__()
         if not isinstance(mask, nn.Module):
             raise TypeError(f"the mask must be a torch.nn.Module, got {type(mask).__name__}; wrap it in one")
         self._sigma = check_sigma(sigma)
         self.mask = mask
+        self.exact = exact
 
     @property
     def sigma(self) -> float:
@@ -48,19 +56,31 @@ class MaskedGaussian(Step):
             raise ValueError(f"the mask must give a tensor of weights, got {type(weight).__name__}")
         weight = weight.float()
         _check_shape(weight, x)
+        if self.exact:
+            return self._exact_release(x, weight.double(), generator)
         # the mean over all d coordinates: a weight shared by the channels counts once per channel
         # contiguous, because torch sums strided rows one element at a time, with errors up to 1e-3
         square = weight.square().flatten(1).contiguous().mean(dim=1).view(-1, 1, 1, 1)
         std = self.scale() * square.clamp_min(LEAST_RMS**2).sqrt()
         return Release(weight * x.float() + std * normal_like(x, generator), weight=weight, std=std)
 
-    def guarantee(self, ball: Ball) -> GaussianTradeOff:
+    def _exact_release(self, x: Images, weight: torch.Tensor, generator: Generators) -> Release:
+        square = weight.square().flatten(1).contiguous().mean(dim=1).view(-1, 1, 1, 1)
+        std = self.sigma * (1 + SAFE) * square.clamp_min(LEAST_RMS**2).sqrt()
+        shown = weight * (FARTHEST * self.sigma) >= std
+        factor = torch.where(shown, weight, 1.0)
+        value = factor * exact_release(x, std / factor, generator, shown=shown)
+        return Release(value.float(), weight=(weight * shown).float(), std=std.float())
+
+    def guarantee(self, ball: Ball) -> TradeOff:
         """||w * e||_2 <= ||w||_2 ||e||_inf, so mu = sqrt(d) r / sigma whatever the mask (Prop. 2.4); Linf only."""
         if ball.norm != "linf":
             raise UnsupportedThreat(
                 f"MaskedGaussian covers 'linf' (Prop. 2.4), got {ball.norm!r}: inside an L2 ball all of e can sit "
                 "where the mask is 1; certify 'linf', or use Gaussian steps for 'l2'"
             )
+        if self.exact:
+            return exact_guarantee(self.sigma, ball, farthest=FARTHEST * (1 + 2 * SAFE))
         return GaussianTradeOff(up(ball.l2_radius / self.sigma))
 
 

@@ -119,8 +119,8 @@ class Tape:
         return noise
 
 
-def draw_like(x: Images, generator: Generators, draw: Draw) -> Images:
-    """Fill a float32 tensor shaped like x with what draw(tensor to fill, generator) returns.
+def draw_like(x: Images, generator: Generators, draw: Draw, *, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Fill a tensor shaped like x with what draw(tensor to fill, generator) returns.
 
     >>> def uniform(run, generator):
     ...     return run.uniform_(-1, 1, generator=generator)
@@ -133,9 +133,9 @@ def draw_like(x: Images, generator: Generators, draw: Draw) -> Images:
     if isinstance(generator, Tape):
         return generator.play(x, draw)
     if isinstance(generator, Rows):
-        whole = torch.empty((generator.parts * len(x), *x.shape[1:]), dtype=torch.float32, device=x.device)
+        whole = torch.empty((generator.parts * len(x), *x.shape[1:]), dtype=dtype, device=x.device)
         return _drawn(draw, whole, generator.generator)[generator.part :: generator.parts]
-    noise = torch.empty(x.shape, dtype=torch.float32, device=x.device)
+    noise = torch.empty(x.shape, dtype=dtype, device=x.device)
     if isinstance(generator, torch.Generator):
         return _drawn(draw, noise, generator)
     if not generator or len(x) % len(generator):

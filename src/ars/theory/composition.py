@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from ars.theory.arguments import as_number, as_whole
 from ars.theory.numeric import Numeric, numeric
 from ars.theory.rounding import up
-from ars.theory.tradeoff import Gaussian, Profiled, TradeOff
+from ars.theory.tradeoff import Approximate, Gaussian, Profiled, TradeOff
 
 
 def compose(*parts: TradeOff) -> TradeOff:
     """Adaptive composition: step j is f_j-DP whatever the earlier ones released (Dong et al., Thm 3.2).
 
     G_mu_1, ..., G_mu_k give G_mu, mu^2 = mu_1^2 + ... + mu_k^2, Eq. (3), mu rounded up. Any other mix of symmetric
-    trade-off functions is composed numerically, with a pessimistic result.
+    trade-off functions is composed numerically, with a pessimistic result. Distances of approximate parts add up.
 
     >>> compose(Gaussian(3.0), Gaussian(4.0)).mu >= 5.0
     True
@@ -22,6 +22,11 @@ def compose(*parts: TradeOff) -> TradeOff:
         raise ValueError("nothing to compose: give at least one trade-off function")
     if len(parts) == 1:
         return parts[0]
+    if any(type(part) is Approximate for part in parts):
+        # each step adds its distance, whatever the earlier ones released
+        ideals = [part.ideal if type(part) is Approximate else part for part in parts]
+        distance = up(sum(part.distance for part in parts if type(part) is Approximate))
+        return Approximate(compose(*ideals), min(1.0, distance))
     gaussians = [part for part in parts if type(part) is Gaussian]  # a subclass may promise less
     others = [part for part in parts if type(part) is not Gaussian]
     closed = [Gaussian(up(math.hypot(*(part.mu for part in gaussians))))] if gaussians else []

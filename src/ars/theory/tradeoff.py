@@ -95,3 +95,30 @@ class Laplace:
         """1 - e^((eps - shift)/2) up to eps = shift, then 0: pure differential privacy."""
         result: NDArray[np.float64] = -np.expm1(np.minimum(epsilon - self.shift, 0.0) / 2)
         return result
+
+
+@dataclass(frozen=True)
+class Approximate:
+    """The trade-off function of real releases whose ideal ones have the trade-off function ``ideal``.
+
+    At X and at X + e the real releases are within ``distance`` of the ideal ones in total variation, so a test's two
+    errors differ from those on the ideal releases by that much at most: f(a) = ideal(a + distance) - distance.
+
+    >>> Approximate(Gaussian(mu=0.0), 0.25)(0.25) <= 0.25
+    True
+    """
+
+    ideal: TradeOff
+    distance: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.distance <= 1:
+            raise ValueError(f"a distance in total variation must lie in [0, 1], got {self.distance}")
+
+    def __call__(self, alpha: float, /) -> float:
+        """ideal(a + distance) - distance, at least 0, rounded down."""
+        check_level(alpha)
+        if self.distance == 0:
+            return self.ideal(alpha)
+        level = min(1.0, (alpha + self.distance) * (1 + ERROR))
+        return max(0.0, down(down(self.ideal(level)) - self.distance))

@@ -1,0 +1,187 @@
+"""Exact mode's releases: whole levels, the noise of the stated scale, and the sampler's model against mpmath."""
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+import torch
+from mpmath import mpf
+from scipy import stats
+from torch import nn
+
+from ars.smoothing import Gaussian, MaskedGaussian, compose
+from ars.smoothing.exact import check_on_grid, exact_normal_like, exact_release
+from ars.smoothing.masked import FARTHEST
+from ars.smoothing.mechanism import Rows
+from ars.theory import Ball
+from ars.theory.exact import LEVEL_BITS, LEVEL_ERROR, LEVELS, RELATIVE_ERROR
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def grid(*shape, seed=3):
+    return torch.randint(0, 256, shape, generator=generator(seed)).float() / 255
+
+
+class Given(nn.Module):
+    """A mask that is given from outside."""
+
+    def __init__(self, weight):
+        super().__init__()
+        self.weight = weight
+
+    def forward(self, image):
+        return self.weight
+
+
+def integers(shape, seed):
+    """The k that the sampler draws."""
+    return torch.empty(shape, dtype=torch.int64).random_(0, 2**LEVEL_BITS, generator=generator(seed))
+
+
+def within_model(k: int, z: float) -> bool:
+    """Whether z is what the stated model allows for k, in 60 digits."""
+    with mpmath.workdps(60):
+        argument = (mpf(k) + mpf(1) / 2) * mpf(2) ** (1 - LEVEL_BITS) - 1
+        bounds = [
+            mpmath.sqrt(2) * mpmath.erfinv(argument + sign * mpf(LEVEL_ERROR)) * (1 + side * mpf(RELATIVE_ERROR))
+            for sign in (-1, 1)
+            for side in (-1, 1)
+            if abs(argument + sign * mpf(LEVEL_ERROR)) < 1
+        ]
+        if len(bounds) < 4:  # the extreme k: the model allows anything beyond
+            return abs(z) >= min(abs(bound) for bound in bounds)
+        return min(bounds) <= mpf(z) <= max(bounds)
+
+
+def test_the_sampler_keeps_to_its_model():
+    shape = (1, 1, 1, 400)
+    z = exact_normal_like(torch.zeros(shape), generator(5)).flatten().tolist()
+    k = integers(shape, 5).flatten().tolist()
+    assert all(within_model(level, value) for level, value in zip(k, z, strict=True))
+
+
+@pytest.mark.parametrize("offset", [0, 1, 5, 2**10, 2**30, 2**45])
+def test_the_sampler_keeps_to_its_model_in_the_tails(offset):
+    ends = torch.tensor([offset, 2**LEVEL_BITS - 1 - offset])
+
+    z = ends.double().add(0.5).mul(2.0 ** (1 - LEVEL_BITS)).sub(1).erfinv().mul(math.sqrt(2))
+    assert z[0] == -z[1]
+    for level, value in zip(ends.tolist(), z.tolist(), strict=True):
+        assert within_model(level, value)
+
+
+def test_a_sampler_of_float32_would_not_keep_to_the_model():
+    k = integers((100,), 5)
+    z = (k.double().add(0.5).mul(2.0 ** (1 - LEVEL_BITS)).sub(1)).float().erfinv().mul(math.sqrt(2))
+    assert not all(within_model(level, value) for level, value in zip(k.tolist(), z.tolist(), strict=True))
+
+
+@pytest.mark.slow
+def test_ten_million_rounding_decisions_agree_with_exact_arithmetic():
+    """round(scale z) is recomputed by scipy; decisions near an edge, which are all that could differ, by mpmath."""
+    scale, shape = 180.0, (1, 1, 2500, 4000)
+    z = exact_normal_like(torch.zeros(shape), generator(8)).flatten().numpy()
+    k = integers(shape, 8).flatten().numpy()
+    rounded = np.rint(scale * z)
+    from scipy.special import ndtri
+
+    reference = scale * ndtri(np.where(k < 2**51, k + 0.5, 0.25) / 2.0**52)
+    mirrored = -scale * ndtri(np.where(k < 2**51, 0.25, 2.0**52 - k - 0.5) / 2.0**52)
+    reference = np.where(k < 2**51, reference, mirrored)
+    near = np.abs(reference - np.floor(reference) - 0.5) < 1e-9
+    assert (np.rint(reference)[~near] == rounded[~near]).all()
+    with mpmath.workdps(60):
+        for level, decision in zip(k[near].tolist(), rounded[near].tolist(), strict=True):
+            argument = (mpf(level) + mpf(1) / 2) * mpf(2) ** (1 - LEVEL_BITS) - 1
+            assert int(mpmath.nint(scale * mpmath.sqrt(2) * mpmath.erfinv(argument))) == decision
+
+
+def steps(shape):
+    weight = torch.rand(shape[0], 1, *shape[2:], generator=generator(2))
+    weight[:, :, 0] = 0  # masked out
+    weight[:, :, 1] = 1e-4  # released only with noise beyond FARTHEST
+    return [Gaussian(0.4, exact=True), MaskedGaussian(0.7, Given(weight), exact=True)]
+
+
+def test_every_release_is_a_function_of_whole_levels():
+    """255 value / factor is an integer for the whole image, whatever the noise: there are no low bits to read."""
+    x = grid(4, 3, 8, 8)
+    first, second = compose(*steps(x.shape)).release(x, generator())
+    assert first.value.double().mul(255).sub(first.value.double().mul(255).round()).abs().max() < 1e-3
+    factor = torch.where(second.weight > 0, second.weight, 1.0).double()
+    levels = (255 * second.value.double() / factor).expand_as(x)
+    assert (levels - levels.round()).abs().max() < 2e-3 * levels.abs().max() / 255
+    assert first.value.dtype == second.value.dtype == torch.float32
+
+
+def test_pixels_masked_out_do_not_depend_on_the_image():
+    x, other = grid(2, 3, 8, 8, seed=1), grid(2, 3, 8, 8, seed=2)
+    step = steps(x.shape)[1]
+    one, two = (step.release(image, [], generator(4)) for image in (x, other))
+    assert torch.equal(one.value[:, :, :2], two.value[:, :, :2])
+    assert (one.weight[:, :, :2] == 0).all()
+    assert not torch.equal(one.value[:, :, 2:], two.value[:, :, 2:])
+
+
+def test_moving_an_image_by_a_level_moves_the_release_by_exactly_a_level():
+    x = grid(2, 3, 8, 8) * 0.5
+    x = (255 * x).round() / 255
+    one = torch.ones(1, 1, 1, 1, dtype=torch.float64)
+    here, there = (exact_release(image, 0.5 * one, generator(4)) for image in (x, x + 1 / 255))
+    assert torch.equal((255 * there).round(), (255 * here).round() + 1)
+
+
+def test_the_privacy_loss_of_the_masked_step_is_what_prop_2_4_states():
+    """sum over coordinates of w^2 / s^2 is at most d / sigma^2, in float64, for every image."""
+    shape = (16, 3, 8, 8)
+    step = steps(shape)[1]
+    release = step.release(grid(*shape), [], generator())
+    precision = (release.weight.double().expand(shape) / release.std.double()).square().sum(dim=(1, 2, 3))
+    assert (precision <= 192 / 0.7**2 * (1 + 1e-6)).all()
+    assert (precision >= 192 / 0.7**2 * 0.99).all()
+    noise = (release.std.double() / release.weight.double())[release.weight > 0]
+    assert noise.max() <= FARTHEST * 0.7 * (1 + 1e-6)
+
+
+def test_the_noise_has_the_stated_scale_and_normal_tails():
+    """False-alarm probability about 1e-6 each; the seed is fixed."""
+    x = grid(1, 3, 8, 8).expand(4000, 3, 8, 8)
+    weight = torch.rand(1, 1, 8, 8, generator=generator(2)).expand(4000, 1, 8, 8)
+    for step in (Gaussian(0.4, exact=True), MaskedGaussian(0.7, Given(weight), exact=True)):
+        release = step.release(x, [], generator(11))
+        z = ((release.value - release.weight * x) / release.std).double().flatten()
+        assert abs(float(z.mean())) < 4.9 / math.sqrt(len(z))
+        assert float(z.square().mean()) == pytest.approx(1, abs=4.9 * math.sqrt(2 / len(z)) + 1e-3)
+        assert stats.kstest(z[::50].numpy(), "norm").pvalue > 1e-6
+        assert 4.2 < float(z.abs().max()) < 7
+
+
+def test_rows_of_a_larger_batch_and_runs_of_it_draw_the_same_noise():
+    x = torch.zeros(8, 3, 4, 4)
+    whole = exact_normal_like(x, generator(1))
+    assert torch.equal(exact_normal_like(x[:4], Rows(generator(1), part=1, parts=2)), whole[1::2])
+    runs = exact_normal_like(x, [generator(1), generator(2)])
+    assert torch.equal(runs[:4], exact_normal_like(x[:4], generator(1)))
+
+
+def test_images_off_the_grid_are_refused():
+    check_on_grid(grid(2, 3, 4, 4))
+    with pytest.raises(ValueError, match="8-bit"):
+        check_on_grid(torch.full((1, 3, 4, 4), 0.5))
+
+
+@pytest.mark.parametrize("norm", ["l2", "linf"])
+def test_the_radius_is_below_the_default_one_and_close_to_it(norm):
+    make = [lambda exact: Gaussian(0.4, exact=exact), lambda exact: Gaussian(0.7, exact=exact)]
+    if norm == "linf":
+        make[1] = lambda exact: MaskedGaussian(0.7, Given(torch.ones(1)), exact=exact)
+    default, exact = (compose(*(step(mode) for step in make)) for mode in (False, True))
+    assert 0 < exact.guarantee(Ball(norm, 3072, 0.01)).distance < 1e-6
+    plain, safe = (steps.radius(0.9, 0.1, norm=norm, dim=3072) for steps in (default, exact))
+    assert 0 < safe < plain
+    half = 0.5 / LEVELS if norm == "linf" else math.sqrt(3072) / 510
+    assert safe > max(plain / 2, plain - half) * (1 - 1e-3)
