@@ -104,17 +104,11 @@ FORMER = {"5a1b19330ae73969bb7dd2a8e0f101bc8719ca7ca57a1a9af436b3bb71f6197e": SC
 
 @dataclass(frozen=True)
 class Backgrounds:
-    """Square backgrounds for training and testing, their name, and the digest of their pack."""
+    """Square backgrounds of each part, their name, and the digest of their pack."""
 
-    train: UInt8[Tensor, "n 3 k k"]
-    test: UInt8[Tensor, "m 3 k k"]
+    parts: Mapping[Part, UInt8[Tensor, "n 3 k k"]]
     name: str
     digest: str
-
-    def parts(self) -> dict[Part, UInt8[Tensor, "n 3 k k"]]:
-        """The backgrounds of each part; those for validation are held out from training."""
-        train, validation = held_out(len(self.train), HELD_OUT)
-        return {"train": self.train[train], "validation": self.train[validation], "test": self.test}
 
 
 def load_backgrounds(given: str | None, side: int) -> Backgrounds:
@@ -128,7 +122,9 @@ def load_backgrounds(given: str | None, side: int) -> Backgrounds:
         if shape != (3, side, side):
             raise DataError(f"the pack of backgrounds should hold {part} images 3x{side}x{side}, found {shape}")
     name = KNOWN.get(str(pack.about.get("listing")), f"backgrounds of {pack.about.get('source')}")
-    return Backgrounds(pack.tensors["train"], pack.tensors["test"], name, pack.sha256)
+    every, test = pack.tensors["train"], pack.tensors["test"]
+    train, validation = held_out(len(every), HELD_OUT)
+    return Backgrounds({"train": every[train], "validation": every[validation], "test": test}, name, pack.sha256)
 
 
 def _find_pack(given: str | None, side: int) -> Pack:

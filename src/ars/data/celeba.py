@@ -12,10 +12,10 @@ import torch
 from jaxtyping import Float32, UInt8
 
 from ars.data.benchmark import PARTS, Part, part_of, uniforms
-from ars.data.crops import as_bytes, box_after_resizing, cut, holding_offset, resized
+from ars.data.crops import box_after_resizing, cut, holding_offset, resized
 from ars.data.decoding import DecodedImages, Pictures, as_array
 from ars.data.files import IMAGE_SUFFIXES, Files
-from ars.data.image_files import open_upright
+from ars.data.image_files import as_bytes, open_upright
 from ars.data.locate import CELEBA, locate
 from ars.data.settings import DataError
 

@@ -14,7 +14,7 @@ from jaxtyping import Int, UInt8
 from torch import Tensor
 
 from ars.data.backgrounds import Backgrounds, load_backgrounds
-from ars.data.benchmark import held_out
+from ars.data.benchmark import Part, held_out
 from ars.data.locate import CIFAR10, locate
 from ars.data.pasted import Material, PastedImages
 from ars.data.settings import DataError
@@ -132,14 +132,14 @@ def compose_cifar(
 ) -> PastedImages:
     """The benchmark from its two sources; without scenes, plain CIFAR-10."""
     train, validation = held_out(len(cifar.train), HELD_OUT)
-    onto = scenes.parts() if scenes else {}
+    onto: Mapping[Part, Tensor] = scenes.parts if scenes else {}
     return PastedImages(
         {
             "train": Material(cifar.train[train], cifar.train_labels[train], onto.get("train")),
             "validation": Material(cifar.train[validation], cifar.train_labels[validation], onto.get("validation")),
             "test": Material(cifar.test, cifar.test_labels, onto.get("test")),
         },
-        title=f"CIFAR-10 on {scenes.name}, k = {scenes.test.shape[-1]}" if scenes else "CIFAR-10",
+        title=f"CIFAR-10 on {scenes.name}, k = {scenes.parts['test'].shape[-1]}" if scenes else "CIFAR-10",
         class_names=CLASSES,
         seed=seed,
         digest=f"{cifar.digest} {scenes.digest if scenes else ''}",

@@ -21,10 +21,10 @@ from PIL import Image
 
 from ars.data.backgrounds import Pack, kept_pack, load_backgrounds
 from ars.data.benchmark import PARTS, Benchmark, Chosen, Part, part_of, share_of, uniforms
-from ars.data.crops import DRAWS, as_bytes, centre_box, cut, random_resized_box
+from ars.data.crops import DRAWS, centre_box, cut, random_resized_box
 from ars.data.decoding import DecodedImages, DecodingPool, Pictures, Request, as_array, cores
 from ars.data.files import Files
-from ars.data.image_files import decode
+from ars.data.image_files import as_bytes, decode
 from ars.data.locate import locate
 from ars.data.pasted import Material, PastedImages
 from ars.data.settings import DataError, DataWarning
@@ -130,9 +130,8 @@ def folder(
         raise DataError(f"data.pasted, the side of pasted images, must be at most data.size = {size}, got {pasted}")
     pack = _packed(files, listings, digest, stem=stem, side=pasted, workers=workers)
     scenes = load_backgrounds(backgrounds, size)
-    onto = scenes.parts()
     return PastedImages(
-        {part: Material(pack.tensors[part], torch.tensor(listings[part][1]), onto[part]) for part in PARTS},
+        {part: Material(pack.tensors[part], torch.tensor(listings[part][1]), scenes.parts[part]) for part in PARTS},
         title=f"{stem}, {pasted}x{pasted} on {scenes.name}, k = {size}",
         class_names=classes,
         seed=seed,

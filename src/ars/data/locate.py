@@ -29,11 +29,8 @@ def data_folder() -> Path | None:
 def find(names: Sequence[str]) -> Path | None:
     """The first of these names that exists in the data folder; empty folders do not count."""
     folder = data_folder()
-    return next((folder / name for name in names if _holds_something(folder / name)), None) if folder else None
-
-
-def _holds_something(path: Path) -> bool:
-    return any(path.iterdir()) if path.is_dir() else path.exists()
+    paths = [folder / name for name in names] if folder else []
+    return next((path for path in paths if (any(path.iterdir()) if path.is_dir() else path.exists())), None)
 
 
 def locate(given: str | None, names: Sequence[str], *, what: str, key: str) -> Path:
