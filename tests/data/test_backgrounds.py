@@ -83,7 +83,7 @@ def test_backgrounds_are_resized_whole_and_packed_once(tmp_path, write_backgroun
     scenes = load_backgrounds(str(root), 48)
     with Image.open(root / "test" / "002.jpg") as picture:
         expected = np.asarray(picture.resize((48, 48), Image.Resampling.BILINEAR))
-    assert np.array_equal(scenes.test[2].permute(1, 2, 0).numpy(), expected)
+    assert np.array_equal(scenes.parts["test"][2].permute(1, 2, 0).numpy(), expected)
     archive = shutil.make_archive(str(tmp_path / "zipped" / "scenes"), "zip", root)
     zipped = load_backgrounds(archive, 48)
     assert zipped.digest == scenes.digest  # the same names and contents: the same pack
@@ -95,11 +95,11 @@ def test_the_pack_is_enough_where_the_originals_are_not(tmp_path, monkeypatch, w
     scenes = load_backgrounds(None, 48)
     shutil.rmtree(root)
     there = load_backgrounds(None, 48)
-    assert torch.equal(there.test, scenes.test)
+    assert torch.equal(there.parts["test"], scenes.parts["test"])
     assert (there.name, there.digest) == (scenes.name, scenes.digest)
     [pack] = cache_folders()[0].glob(f"*{SUFFIX}")
     assert pack.parent == tmp_path / "packs"
-    assert torch.equal(load_backgrounds(str(pack), 48).train, scenes.train)
+    assert torch.equal(load_backgrounds(str(pack), 48).parts["train"], scenes.parts["train"])
     with pytest.raises(DataError, match="64x64"):
         load_backgrounds(str(pack), 64)
     with pytest.raises(DataError, match="background images"):

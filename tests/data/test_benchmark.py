@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from ars.data.benchmark import byte_moments, classes_in_turn, held_out, part_of
+from ars.data.benchmark import byte_moments, held_out, part_of
 from ars.data.digits import DigitsOnPhotographs
-from ars.data.folder import folder
+from ars.data.folder import classes_in_turn, folder
 
 
 @pytest.fixture(params=["digits", "folder", "CIFAR-10", "cropped CIFAR-10", "CIFAR-10 on backgrounds"])

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from ars.data import cifar10
-from ars.data.cifar_backgrounds import cifar_on_backgrounds
+from ars.data.cifar10 import cifar_on_backgrounds
 from ars.data.pasted import border_slots
 from ars.data.settings import DataError
 
