@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ars.cli.interrupt import stoppable
-from ars.cli.live import live_view
 from ars.cli.options import (
     Override,
     Subparsers,
@@ -21,6 +20,7 @@ from ars.cli.options import (
     override,
     settings_of,
 )
+from ars.cli.views import certification_view
 from ars.data.settings import PLACES, Data
 from ars.recipes.help import meanings
 from ars.recipes.read import read_recipe
@@ -147,7 +147,7 @@ def certify_with_progress(
         limit_memory(device, memory)
     title = str(request.folder) if world.size == 1 else f"{request.folder} ({world.name})"
     measured = None if request.settings.mode == "curve" else request.settings.norm
-    view = live_view(title, norm=measured, shown=world.rank == 0)
+    view = certification_view(title, norm=measured, shown=world.rank == 0)
 
     def tell(line: str) -> None:
         if world.rank == 0:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from ars.cli.certify import certify_with_progress
 from ars.cli.errors import describe_error
 from ars.cli.interrupt import end_if_asked, terminable
-from ars.cli.live import duration
 from ars.cli.options import Subparsers, add_command, add_device, add_places, places_of
 from ars.cli.train import train_with_progress
+from ars.cli.views import duration
 from ars.cli.vote import sentence, vote_with_progress
 from ars.runs.lock import locked
 from ars.runs.paths import MODEL

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ars.cli.interrupt import stoppable
 from ars.cli.options import Override, Subparsers, add_command, add_device
-from ars.cli.training_view import describe_epoch, training_view
+from ars.cli.views import describe_epoch, describe_step, open_view
 from ars.recipes.help import list_keys
 from ars.recipes.read import read_recipe, recipe_keys, source_sigma
 from ars.recipes.recipe import Recipe, cell_name
@@ -85,7 +85,8 @@ def run(options: argparse.Namespace) -> int:
     if folder is None:
         if options.recipe is None:
             raise ValueError("name the run folder: --out RUN")
-        folder = default_folder(options.recipe.stem, recipe)
+        cell = cell_name(recipe.method, recipe.data.options.get("size"), recipe.sigma, recipe.seed)
+        folder = Path("runs") / f"{options.recipe.stem}-{cell}"
         if first:
             print(f"the run goes to {folder}; choose another folder with --out RUN")
     from ars.data.benchmark import BenchmarkCache
@@ -137,16 +138,6 @@ def recipe_warnings(recipe: Recipe) -> Iterator[str]:
         )
 
 
-def default_folder(stem: str, recipe: Recipe) -> Path:
-    """Where the run of a recipe goes without --out.
-
-    >>> default_folder("digits", Recipe()).as_posix()
-    'runs/digits-adaptive-s0.75-seed0'
-    """
-    name = cell_name(recipe.method, recipe.data.options.get("size"), recipe.sigma, recipe.seed)
-    return Path("runs") / f"{stem}-{name}"
-
-
 def train_with_progress(
     recipe: Recipe,
     folder: Path,
@@ -168,14 +159,19 @@ def train_with_progress(
 
     world = read_team()
     device = choose_device(device_name, world.local)
-    view = training_view(str(folder), bar=world.rank == 0)
-    alone = world.size == 1
-    with stoppable(at_once=alone) as stop, open_ranks(world, device) as ranks, scalars(folder) as write, view as show:
+    shown = open_view(str(folder), "starting", bar=world.rank == 0)
+    at_once = world.size == 1
+    with (
+        stoppable(at_once=at_once) as stop,
+        open_ranks(world, device) as ranks,
+        scalars(folder) as write,
+        shown as view,
+    ):
         if recipe.method == "sukenik" and ranks.first and not (folder / MODEL).exists():
-            show.say(MEASURING)
+            view.say(MEASURING)
 
         def report(at: Progress) -> None:
-            show.report(at)
+            view.say(describe_epoch(at))
             write(at)
 
         try:
@@ -184,8 +180,8 @@ def train_with_progress(
                 folder,
                 device=device,
                 report=report,
-                report_start=lambda start, at: show.say(f"start, size {start.data.size}, {describe_epoch(at)}"),
-                watch=show.watch,
+                report_start=lambda start, at: view.say(f"start, size {start.data.size}, {describe_epoch(at)}"),
+                watch=lambda at: view.update(at.step, at.steps, f"step {at.step} of {at.steps}", describe_step(at)),
                 stop=lambda: stop() or enough(),
                 starts=starts,
                 ranks=ranks,
@@ -201,4 +197,4 @@ def train_with_progress(
                 f"train.batch_size (now {recipe.train.batch_size}), and train into another folder"
             ) from error
         if ranks.first and not trained:
-            show.say("already trained")
+            view.say("already trained")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from ars.certification.settings import CertifySettings
 from ars.cli.interrupt import stoppable
-from ars.cli.live import LINE_SECONDS
 from ars.cli.options import Subparsers, add_classifier, add_command, add_device, add_memory, add_places, recipe_of
+from ars.cli.views import LINE_SECONDS
 from ars.runs.vote_count import Tally
 from ars.workflows.world import one_process
 
