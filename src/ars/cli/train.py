@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from ars.cli.interrupt import stoppable
 from ars.cli.options import Override, Subparsers, add_command, add_device
 from ars.cli.views import describe_epoch, describe_step, open_view
-from ars.recipes.help import list_keys
-from ars.recipes.read import read_recipe, recipe_keys, source_sigma
+from ars.recipes.keys import list_keys, recipe_keys
+from ars.recipes.read import read_recipe
 from ars.recipes.recipe import Recipe, cell_name
 from ars.recipes.starts import start_of
-from ars.runs.paths import CHECKPOINT, MODEL
+from ars.runs.paths import CHECKPOINT, MODEL, RECIPE
 from ars.workflows.world import read_team
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def add_to(commands: Subparsers) -> None:
     parser.set_defaults(known="ars train --keys")
     parser.add_argument("--keys", action="store_true", help="list every key of a recipe and exit")
     add_device(parser)
-    for key in recipe_keys(Recipe()):  # listed by --keys
+    for key in recipe_keys():  # listed by --keys
         parser.add_argument(f"--{key}", dest="overrides", action=Override, help=argparse.SUPPRESS)
 
 
@@ -79,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
     if options.keys:
         print(list_keys())
         return 0
-    recipe = read_recipe(options.recipe, options.overrides or [])
+    recipe = read_recipe(options.recipe, options.overrides)
     recipe = replace(recipe, data=recipe.data.absolute())  # later commands may run in another folder
     folder, first = options.out, read_team().rank == 0
     if folder is None:
@@ -131,7 +131,8 @@ def recipe_warnings(recipe: Recipe) -> Iterator[str]:
     source = Path(recipe.classifier.from_run).expanduser()
     if not (source / MODEL).exists() and (source / CHECKPOINT).exists():
         yield f"the training of {source} is not complete; its last checkpoint is used"
-    if (sigma := source_sigma(recipe)) not in (None, recipe.sigma):
+    path = source / RECIPE
+    if path.is_file() and (sigma := read_recipe(path).sigma) != recipe.sigma:
         yield (
             f"the classifier of {source} was trained at sigma = {sigma:g} but gets {recipe.sigma:g} here; "
             "unless this is intended, use one trained at the same noise: --classifier.from_run RUN"
