@@ -6,6 +6,7 @@ import secrets
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,8 @@ from ars.cli.options import (
     add_classifier,
     add_command,
     add_device,
-    add_memory,
     add_places,
+    limit_memory,
     override,
     recipe_of,
     settings_of,
@@ -62,8 +63,7 @@ def add_to(commands: Subparsers) -> None:
     add_places(parser)
     parser.add_argument("--model", metavar="PACKAGE:NAME", help="where to import the model that RUN was made with")
     add_certification(parser, defaults="the run's recipe", seed="seed of the noise, to repeat a call (default: fresh)")
-    add_device(parser)
-    add_memory(parser)
+    add_device(parser, memory=True)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -74,7 +74,6 @@ def run(options: argparse.Namespace) -> int:
     seed = secrets.randbits(SEED_BITS) if options.seed is None else options.seed
     settings = replace(override(default, options), seed=seed)
     from ars.certification.certifier import Certifier
-    from ars.certification.memory import limit_memory
     from ars.kernels.precision import choose_precision
     from ars.recipes.user_code import explain_errors
     from ars.workflows.hardware import choose_device
@@ -84,14 +83,13 @@ def run(options: argparse.Namespace) -> int:
 
     device = choose_device(options.device)
     settings = replace(settings, precision=choose_precision(settings.precision, device))
-    if options.memory is not None:
-        limit_memory(device, options.memory)
+    limit_memory(options)
     inputs: Inputs | About
     if imported:
         inputs, model = load_certified(options.folder, imported, device)
     else:
         inputs, model = load_without_data(
-            options.folder, device, classifier=options.classifier, moved=options.overrides or ()
+            options.folder, device, classifier=options.classifier, moved=options.overrides
         )
     images = [_read(path, inputs.shape, resize=options.resize) for path in options.images]
     masks = [average_masks(model, seen.image.to(device), seed=seed) for seen in images] if options.masks else []
@@ -158,8 +156,8 @@ def mask_paths(images: Sequence[Path], folder: Path, steps: int) -> list[list[Pa
     """A file for each mask of each image; refuses to overwrite an input image."""
     names: list[str] = []
     for image in images:
-        name = next(n for n in _candidates(image.stem) if n not in names)
-        names.append(name)
+        numbered = (f"{image.stem}-{number}" for number in count(2))
+        names.append(next(name for name in chain([image.stem], numbered) if name not in names))
     ends = ["-mask.png"] if steps == 1 else [f"-mask-{step + 1}.png" for step in range(steps)]
     paths = [[folder / (name + end) for end in ends] for name in names]
     inputs = {image.resolve() for image in images}
@@ -167,10 +165,6 @@ def mask_paths(images: Sequence[Path], folder: Path, steps: int) -> list[list[Pa
         if path.resolve() in inputs:
             raise ValueError(f"the mask would overwrite the image {path}; choose another folder with --masks")
     return paths
-
-
-def _candidates(stem: str) -> Sequence[str]:
-    return [stem, *(f"{stem}-{number}" for number in range(2, 100_000))]
 
 
 def _json(seen: Seen, found: "Certificate", names: Sequence[str], masks: Sequence[Path]) -> str:

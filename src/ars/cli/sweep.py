@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from ars.cli.certify import certify_with_progress
 from ars.cli.errors import describe_error
 from ars.cli.interrupt import end_if_asked, terminable
-from ars.cli.live import duration
-from ars.cli.options import Subparsers, add_command, add_device, add_places, places_of
+from ars.cli.options import Subparsers, add_command, add_device, add_places
 from ars.cli.train import train_with_progress
+from ars.cli.views import duration
 from ars.cli.vote import sentence, vote_with_progress
 from ars.runs.lock import locked
 from ars.runs.paths import MODEL
@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
     """Run the cells; 1 if some failed."""
     one_process("ars sweep")
     sweep, budget = read_sweep(options.sweep), Budget(options.minutes)
-    moved = places_of(options)
+    moved = dict(option.removeprefix("--data.").split("=", maxsplit=1) for option in options.overrides)
     for cell in sweep.cells:
         cell.recipe.data.at(moved)  # refuses a place that its kind does not have
     if options.packed is not None and not options.packed.is_dir():

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from ars.certification.settings import CertifySettings
 from ars.cli.interrupt import stoppable
-from ars.cli.live import LINE_SECONDS
-from ars.cli.options import Subparsers, add_classifier, add_command, add_device, add_memory, add_places, recipe_of
+from ars.cli.options import Subparsers, add_classifier, add_command, add_device, add_places, limit_memory, recipe_of
+from ars.cli.views import LINE_SECONDS
 from ars.runs.vote_count import Tally
 from ars.workflows.world import one_process
 
@@ -39,22 +39,17 @@ def add_to(commands: Subparsers) -> None:
     parser.add_argument("--json", action="store_true", help="print the content of vote.json")
     add_classifier(parser)
     add_places(parser)
-    add_device(parser)
-    add_memory(parser)
+    add_device(parser, memory=True)
 
 
 def run(options: argparse.Namespace) -> int:
     """Vote, showing progress, and print the accuracy."""
     one_process("ars vote")
     settings = recipe_of(options.folder, instead="ars vote cannot load it, and ")
-    if options.memory is not None:
-        from ars.certification.memory import limit_memory
-        from ars.workflows.hardware import choose_device
-
-        limit_memory(choose_device(options.device), options.memory)
+    limit_memory(options)
     tally = vote_with_progress(
         options.folder, settings, options.device, draws=options.draws, classifier=options.classifier,
-        moved=options.overrides or (),
+        moved=options.overrides,
     )  # fmt: skip
     print(tally.to_json(), end="") if options.json else print(f"{options.folder}: {sentence(tally)}")
     return 0

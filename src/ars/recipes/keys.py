@@ -1,4 +1,8 @@
-"""The help text of recipe keys, from the docstrings of their dataclasses; loads no torch."""
+"""The keys of a recipe and their help texts; loads no torch.
+
+A help text stands in the docstring of the dataclass that has the key: Recipe, Classifier, Mask and Start in recipe.py,
+and the settings.py of data, training and certification.
+"""
 
 import inspect
 import json
@@ -12,6 +16,15 @@ from ars.data.settings import KEYS
 from ars.recipes.recipe import Recipe
 
 WIDTH = 110
+
+
+def recipe_keys() -> list[str]:
+    """The dotted names of all keys of a recipe.
+
+    >>> recipe_keys()[:4]
+    ['method', 'sigma', 'share', 'beta']
+    """
+    return [name for name, *_ in _walk(Recipe())]
 
 
 def list_keys() -> str:
