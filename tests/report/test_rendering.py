@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from ars.certification.schedule import Schedule
-from ars.cli.report import print_table
+from ars.cli.table import print_table
 from ars.report.curves import draw_curves
 from ars.report.grouping import make_sections
 from ars.report.rendering import block_cells, cells, headers, images_csv, note, to_json, to_markdown, to_rich

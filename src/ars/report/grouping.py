@@ -9,24 +9,12 @@ import numpy as np
 
 from ars.certification.bounds import Bound
 from ars.methods.registry import methods
-from ars.report.measures import Lead, Outcomes, norm_name, outcomes, paired_lead
+from ars.report.measures import Lead, Outcomes, heading_of, method_name, outcomes, paired_lead
 from ars.runs.paths import NOT_OF_WEIGHTS
 from ars.runs.run import ReportError, Run, Settings, alike, settings_difference
 
 NOT_OF_TRAINING = {"seed", "certify", "classifier.from_run", "classifier.sha256", *NOT_OF_WEIGHTS}
 """Keys in which the seeds of a row may differ: a classifier that was trained before has a seed of its own."""
-
-
-def method_name(method: str) -> str:
-    """The title of a recipe's method; a method that is not registered here keeps its own name."""
-    known = methods().get(method)
-    return known.title if known else method
-
-
-def method_rank(method: str) -> tuple[int, str]:
-    """Sorts methods in the order of the registry, unknown ones last."""
-    known = list(methods())
-    return (known.index(method) if method in known else len(known), method)
 
 
 @dataclass(frozen=True)
@@ -91,9 +79,7 @@ class Section:
     @property
     def heading(self) -> str:
         """The benchmark, the size of its images, the noise level and the norm of the certificates."""
-        _, height, width = self.first.shape
-        size = "" if f"k = {height}" in self.first.title else f", {height}×{width}"
-        return f"{self.first.title}{size}, σ = {self.first.sigma:g}, {norm_name(self.first.settings.norm)}"
+        return heading_of(self.first)
 
     @property
     def bounds(self) -> tuple[Bound, ...]:

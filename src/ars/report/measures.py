@@ -1,4 +1,4 @@
-"""What is measured on a run's records: pure functions of arrays."""
+"""What is measured on a run's records, as pure functions of arrays, and how it is written for a reader."""
 
 import math
 from collections.abc import Sequence
@@ -10,13 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ars.certification.bounds import Bound
+from ars.methods.registry import methods
 from ars.runs.records import Record
-from ars.runs.run import ReportError
+from ars.runs.run import ReportError, Run
 from ars.theory import Norm
 from ars.theory.rounding import truncate
 
 COLUMNS = 4  # of round radii in a table
 ROUNDING = 1e-15  # a few units in the last place
+BOUND_NAMES: dict[Bound, str] = {"cohen": "Cohen et al.'s bound", "classes": "our class bounds"}
 
 
 @dataclass(frozen=True)
@@ -200,3 +202,22 @@ def round_radii(largest: float) -> tuple[float, ...]:
         return ()
     top = 2.0 ** math.floor(math.log2(largest))
     return tuple(top / 2**halvings for halvings in reversed(range(COLUMNS)))
+
+
+def method_name(method: str) -> str:
+    """The title of a recipe's method; a method that is not registered here keeps its own name."""
+    known = methods().get(method)
+    return known.title if known else method
+
+
+def method_rank(method: str) -> tuple[int, str]:
+    """Sorts methods in the order of the registry, unknown ones last."""
+    known = list(methods())
+    return (known.index(method) if method in known else len(known), method)
+
+
+def heading_of(run: Run) -> str:
+    """The benchmark of a run, the size of its images, the noise level and the norm of the certificates."""
+    _, height, width = run.shape
+    size = "" if f"k = {height}" in run.title else f", {height}×{width}"
+    return f"{run.title}{size}, σ = {run.sigma:g}, {norm_name(run.settings.norm)}"

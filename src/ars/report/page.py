@@ -9,10 +9,8 @@ from markupsafe import Markup
 
 from ars.report.comparison import compare
 from ars.report.curves import draw_curves
-from ars.report.grouping import method_name
-from ars.report.measures import norm_name, show_radius
+from ars.report.measures import BOUND_NAMES, method_name, norm_name, show_radius
 from ars.report.style import Look, css_name, looks_of
-from ars.report.table import BOUND_NAMES
 from ars.report.views import View, choices, environments, opening, settings_of
 from ars.runs.run import Run
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from ars.certification.bounds import Bound
 from ars.report.grouping import Group, Section, comparable, radius_lead, standard_lead
 from ars.report.measures import (
+    BOUND_NAMES,
     Lead,
     Outcomes,
     Spread,
@@ -21,8 +22,6 @@ from ars.runs.run import Run
 from ars.runs.test_images import Judged
 from ars.runs.vote_count import standard_error
 from ars.theory import Norm
-
-BOUND_NAMES: dict[Bound, str] = {"cohen": "Cohen et al.'s bound", "classes": "our class bounds"}
 
 
 @dataclass(frozen=True)

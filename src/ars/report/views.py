@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 from ars.certification.bounds import Bound
 from ars.report.grouping import Group
-from ars.report.measures import NOT_MEASURED, Lead, Spread, norm_name
+from ars.report.measures import BOUND_NAMES, NOT_MEASURED, Lead, Spread, norm_name
 from ars.report.paper.published import lacking, published_text
 from ars.report.pipeline import Pipeline
-from ars.report.table import BOUND_NAMES, Block, Row, Table, difference, judged_text, mean
+from ars.report.table import Block, Row, Table, difference, judged_text, mean
 from ars.runs.run import Run, train_seconds
 from ars.runs.vote_count import read_tally
 

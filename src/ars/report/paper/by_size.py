@@ -8,8 +8,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from ars.report.curves import uncertainty
-from ars.report.grouping import method_name, method_rank
-from ars.report.measures import Spread
+from ars.report.measures import Spread, method_name, method_rank
 from ars.report.paper.cells import Cell
 from ars.report.paper.comparable import alphas, draws_by_size, epochs_by_size, epochs_of, other_images, several_alphas
 from ars.report.paper.entries import Entry

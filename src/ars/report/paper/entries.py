@@ -7,8 +7,8 @@ from itertools import combinations, groupby
 from pathlib import Path
 
 from ars.certification.bounds import Bound
-from ars.report.grouping import Group, make_group, make_sections, method_name, method_rank, same_training
-from ars.report.measures import NOT_MEASURED, Spread
+from ars.report.grouping import Group, make_group, make_sections, same_training
+from ars.report.measures import NOT_MEASURED, Spread, method_name, method_rank
 from ars.report.paper.cells import Cell
 from ars.report.paper.published import Setting
 from ars.report.table import Block, Row, certified_at, make_row, make_table

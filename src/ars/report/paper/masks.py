@@ -8,8 +8,7 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from ars.report.grouping import method_name
-from ars.report.measures import Spread, rounded
+from ars.report.measures import Spread, method_name, rounded
 from ars.report.paper.cells import Cell
 from ars.report.paper.entries import Entry
 from ars.report.paper.notes import BACKGROUNDS

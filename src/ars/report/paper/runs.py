@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from itertools import groupby
 
-from ars.report.grouping import method_name, method_rank
+from ars.report.measures import method_name, method_rank
 from ars.report.paper.cells import Cell
 from ars.report.paper.entries import Entry
 from ars.report.paper.sheet import Line, Number, Sheet, numbers, words

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from ars.certification.bounds import Bound
-from ars.report.grouping import method_name, method_rank
-from ars.report.measures import Spread
+from ars.report.measures import Spread, method_name, method_rank
 from ars.report.paper.comparable import marked, whose
 from ars.report.paper.entries import Entry
 from ars.report.paper.notes import CONTRADICTION, FRACTIONS, how_much, notes, suffix_of, title_of
