@@ -187,15 +187,17 @@ def comparable(one: Group, other: Group) -> bool:
     return len(how) == 1 and len(alike((*one.runs, *other.runs), Run.same_images)) == 1
 
 
-def standard_lead(mine: Sequence[Outcomes], theirs: Sequence[Outcomes]) -> Lead | None:
-    """In standard accuracy; None where radius 0 was not decided."""
-    if any(answers.decided(0.0) is None for answers in (*mine, *theirs)):
+def standard_lead(one: Group, other: Group, bound: Bound) -> Lead | None:
+    """In standard accuracy, over all seeds; None where radius 0 was not decided."""
+    sides = (one.outcomes(bound), other.outcomes(bound))
+    if any(answers.decided(0.0) is None for side in sides for answers in side):
         return None
-    return paired_lead(*(np.stack([answers.correct.astype(np.float64) for answers in side]) for side in (mine, theirs)))
+    return paired_lead(*(np.stack([answers.correct.astype(np.float64) for answers in side]) for side in sides))
 
 
-def radius_lead(mine: Sequence[Outcomes], theirs: Sequence[Outcomes]) -> Lead | None:
-    """In average certified radius, in pixel units; None where only a grid of radii was decided."""
-    if any(answers.grid for answers in (*mine, *theirs)):
+def radius_lead(one: Group, other: Group, bound: Bound) -> Lead | None:
+    """In average certified radius, in pixel units, over all seeds; None where only a grid of radii was decided."""
+    sides = (one.outcomes(bound), other.outcomes(bound))
+    if any(answers.grid for side in sides for answers in side):
         return None
-    return paired_lead(*(np.stack([answers.radii_of_correct for answers in side]) for side in (mine, theirs)))
+    return paired_lead(*(np.stack([answers.radii_of_correct for answers in side]) for side in sides))

@@ -1,10 +1,11 @@
 """What is measured on a run's records, as pure functions of arrays, and how it is written for a reader."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,11 +47,27 @@ class Outcomes:
         near = (own for own in self.grid if radius * (1 - ROUNDING) <= own <= radius * (1 + 1e-9))
         return next(near, None) if self.grid else radius
 
+    def certified_accuracy(self, radius: float) -> float | None:
+        """The fraction of images that are correct with a certified radius of at least ``radius``; None if undecided.
+
+        At radius 0 it is the standard accuracy, abstentions counting as wrong.
+        """
+        decided = self.decided(radius)
+        return None if decided is None else float(np.mean(self.correct & (self.radius >= decided)))
+
+    @property
+    def average_radius(self) -> float | None:
+        """The mean over all images of the radius where the answer is correct and 0 elsewhere; None for a grid."""
+        return None if self.grid else float(np.mean(self.radii_of_correct))
+
+    @property
+    def abstention_rate(self) -> float | None:
+        """The fraction of images that are not certified even at radius 0; None if that was not decided."""
+        return None if self.decided(0.0) is None else float(np.mean(self.abstained))
+
 
 def outcomes(records: Sequence[Record], bound: Bound) -> Outcomes:
     """The answers under a bound: the candidate where it is certified, else an abstention, which is never correct."""
-    if not records:
-        raise ReportError("a measure needs at least one record, got none")
     grid = records[0].certificate.schedule.radii
     if any(bound not in record.certificate.radii for record in records):
         raise ReportError(f"these votes decided when to stop, so they are never bounded again, by {bound!r} or others")
@@ -60,33 +77,6 @@ def outcomes(records: Sequence[Record], bound: Bound) -> Outcomes:
     # a grid may hold radius 0, at which a label is certified or not
     abstained = np.array([record.certificate.label is None for record in records]) if grid else ~(radius > 0)
     return Outcomes(correct=(candidate == truth) & ~abstained, abstained=abstained, radius=radius, grid=grid)
-
-
-def certified_accuracy(answers: Outcomes, radius: float) -> float:
-    """The fraction of images that are correct and have a certified radius of at least ``radius``."""
-    decided = answers.decided(radius)
-    if decided is None:
-        raise ReportError(f"radius {radius:g} was not decided, only {', '.join(f'{own:g}' for own in answers.grid)}")
-    return float(np.mean(answers.correct & (answers.radius >= decided)))
-
-
-def standard_accuracy(answers: Outcomes) -> float:
-    """The certified accuracy at radius 0: the fraction that is correct, abstentions counting as wrong."""
-    return certified_accuracy(answers, 0.0)
-
-
-def average_certified_radius(answers: Outcomes) -> float:
-    """The mean over all images of the radius where the answer is correct and 0 elsewhere."""
-    if answers.grid:
-        raise ReportError("a grid of radii has no average radius; certify with mode 'fixed' or 'radius'")
-    return float(np.mean(answers.radii_of_correct))
-
-
-def abstention_rate(answers: Outcomes) -> float:
-    """The fraction of images without an answer: not certified even at radius 0."""
-    if answers.decided(0.0) is None:
-        raise ReportError("abstentions were not decided: radius 0 is not in the grid")
-    return float(np.mean(answers.abstained))
 
 
 @dataclass(frozen=True)
@@ -120,6 +110,13 @@ class Spread:
     """A measure on each seed of a group; no values where the certification did not decide it."""
 
     values: tuple[float, ...]
+
+    @classmethod
+    def of(cls, seeds: Iterable[float | None]) -> Self:
+        """The values of all seeds; none where any seed has none."""
+        values = tuple(seeds)
+        found = tuple(value for value in values if value is not None)
+        return cls(found if len(found) == len(values) else ())
 
     @property
     def mean(self) -> float:

@@ -8,8 +8,9 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from ars.certification.schedule import radius_name
+from ars.report.grouping import radius_lead, standard_lead
 from ars.report.measures import Lead, Spread, in_units, rounded, show_grid_radius, show_radius, unit_name, unit_scale
-from ars.report.table import Block, Row, Table, differences
+from ars.report.table import Block, Row, Table, comparable_pairs
 from ars.runs.run import Run
 from ars.theory import Norm
 
@@ -80,10 +81,11 @@ def note(block: Block) -> str:
 
 def leads(block: Block) -> str:
     """How far the last row is ahead of each row that it can be compared with; empty without one."""
-    found = [(it, it.standard) for it in differences(block) if it.one is block.rows[-1].group]
-    parts = [f"less {it.other.label}: {' ± '.join(filter(None, lead.shown(100)))}" for it, lead in found if lead]
+    last = block.rows[-1].group
+    found = [(other, standard_lead(one, other, block.bound)) for one, other in comparable_pairs(block) if one is last]
+    parts = [f"less {other.label}: {' ± '.join(filter(None, lead.shown(100)))}" for other, lead in found if lead]
     about = "standard accuracy in points ± standard error, counted image by image"
-    return f"{block.rows[-1].group.label} {'; '.join(parts)} ({about})." if parts else ""
+    return f"{last.label} {'; '.join(parts)} ({about})." if parts else ""
 
 
 def to_markdown(table: Table) -> str:
@@ -160,12 +162,12 @@ def _json_block(block: Block) -> dict[str, Any]:
         "rows": [_json_row(row, block.radii) for row in block.rows],
         "differences": [
             {
-                "method": found.one.label,
-                "less": found.other.label,
-                "standard_accuracy": _json_lead(found.standard),
-                "average_certified_radius": _json_lead(found.average_radius, unit_scale(block.norm)),
+                "method": one.label,
+                "less": other.label,
+                "standard_accuracy": _json_lead(standard_lead(one, other, block.bound)),
+                "average_certified_radius": _json_lead(radius_lead(one, other, block.bound), unit_scale(block.norm)),
             }
-            for found in differences(block)
+            for one, other in comparable_pairs(block)
         ],
     }
 

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ars.certification.bounds import Bound
-from ars.report.grouping import Group
+from ars.report.grouping import Group, comparable, standard_lead
 from ars.report.measures import BOUND_NAMES, NOT_MEASURED, Lead, Spread, norm_name
 from ars.report.paper.published import lacking, published_text
 from ars.report.pipeline import Pipeline
-from ars.report.table import Block, Row, Table, difference, judged_text, mean
+from ars.report.table import Block, Row, Table, judged_text, mean
 from ars.runs.run import Run, train_seconds
 from ars.runs.vote_count import read_tally
 
@@ -71,8 +71,9 @@ class View:
 
 
 def _lead(one: Member, other: Member, bound: Bound) -> Leads:
-    found = difference(one.group, other.group, bound) if one.group and other.group else None
-    return (found.standard if found else None), None
+    if one.group and other.group and comparable(one.group, other.group):
+        return standard_lead(one.group, other.group, bound), None
+    return None, None
 
 
 def settings_of(groups: Sequence[Group]) -> list[tuple[str, str]]:

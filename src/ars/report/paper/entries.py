@@ -8,10 +8,10 @@ from pathlib import Path
 
 from ars.certification.bounds import Bound
 from ars.report.grouping import Group, make_group, make_sections, same_training
-from ars.report.measures import NOT_MEASURED, Spread, method_name, method_rank
+from ars.report.measures import Spread, method_name, method_rank
 from ars.report.paper.cells import Cell
 from ars.report.paper.published import Setting
-from ars.report.table import Block, Row, certified_at, make_row, make_table
+from ars.report.table import Block, Row, make_row, make_table
 from ars.runs.paths import MAIN
 from ars.runs.run import Inputs, ReportError
 
@@ -56,7 +56,8 @@ class Entry:
     def certified(self, bound: Bound, radius: float, name: str = MAIN) -> Spread:
         """The certified accuracy at a radius in pixel units; at 0, the standard accuracy."""
         group = self.group(name)
-        return certified_at(group.outcomes(bound), radius) if group and group.has(bound) else NOT_MEASURED
+        answers = group.outcomes(bound) if group and group.has(bound) else []
+        return Spread.of(one.certified_accuracy(radius) for one in answers)
 
     def row(self, bound: Bound | None = None) -> Row | None:
         """Its measures under a bound, or under the chosen one; None where its records have no radii under it."""

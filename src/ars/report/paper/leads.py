@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ars.certification.bounds import Bound
-from ars.report.grouping import comparable, radius_lead, standard_lead
-from ars.report.measures import Lead, Outcomes, rounded
+from ars.report.grouping import Group, comparable, radius_lead, standard_lead
+from ars.report.measures import Lead, rounded
 from ars.report.paper.entries import Entry, Lineup, make_lineups
 from ars.report.paper.notes import notes, suffix_of, title_of
 from ars.report.paper.sheet import Ahead, Line, Sheet, Value, numbers, words
@@ -35,17 +35,16 @@ class Pair:
     other: Entry
 
     def certified(
-        self, bound: Bound, lead: Callable[[Sequence[Outcomes], Sequence[Outcomes]], Lead | None] = standard_lead
+        self, bound: Bound, lead: Callable[[Group, Group, Bound], Lead | None] = standard_lead
     ) -> tuple[Lead, ...]:
         """The leads in standard accuracy, or by another measure."""
         one, other = self.one.group(), self.other.group()
         if not one or not other or not comparable(one, other) or not (one.has(bound) and other.has(bound)):
             return ()
-        mine, theirs = one.outcomes(bound), other.outcomes(bound)
-        if len(mine) < len(self.one.cells) or len(theirs) < len(self.other.cells):
+        if len(one.runs) < len(self.one.cells) or len(other.runs) < len(self.other.cells):
             return ()
-        found = [lead(mine, theirs), *(lead([a], [b]) for a, b in zip(mine, theirs, strict=True))]
-        return tuple(it for it in found if it)
+        seeds = (lead(Group((a,)), Group((b,)), bound) for a, b in zip(one.runs, other.runs, strict=True))
+        return tuple(found for found in (lead(one, other, bound), *seeds) if found)
 
     @property
     def vote(self) -> tuple[Lead, ...]:
