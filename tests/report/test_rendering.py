@@ -10,11 +10,11 @@ from ars.certification.schedule import Schedule
 from ars.cli.table import print_table
 from ars.report.curves import draw_curves
 from ars.report.grouping import make_sections
-from ars.report.rendering import block_cells, cells, headers, images_csv, note, to_json, to_markdown, to_rich
+from ars.report.rendering import images_csv, note, to_json, to_markdown, to_rich
 from ars.report.table import make_table
 from ars.runs.run import load_runs
 
-from .conftest import table_of
+from .conftest import shown, table_of
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_headings_name_the_norm(make_run, make_record):
 def test_alpha_is_said_once_where_all_rows_have_it(table):
     for block in table.blocks:
         assert block.caption.endswith((" bound, α = 0.05, N = 100", " bounds, α = 0.05, N = 100"))
-        assert not {"α", "N"} & set(headers(block))
+        assert not {"α", "N"} & set(shown(block)[0])
 
 
 def test_the_number_of_draws_has_a_column_where_rows_differ_in_it(make_run, make_record):
@@ -73,8 +73,7 @@ def test_the_number_of_draws_has_a_column_where_rows_differ_in_it(make_run, make
     [section] = make_sections(load_runs([make_run("theirs"), make_run("ours", method="adaptive", shards=more)]))
     table = make_table([section])
     for block in table.blocks:
-        shown = [dict(zip(headers(block), texts, strict=True)) for texts in block_cells(block)]
-        assert [(row["method"], row["N"]) for row in shown] == [("Cohen et al.", "100"), ("ARS", "≤ 20,000")]
+        assert [(row["method"], row["N"]) for row in shown(block)] == [("Cohen et al.", "100"), ("ARS", "≤ 20,000")]
         assert "several N" in block.caption
         assert [block.label(row) for row in block.rows] == ["Cohen et al., N = 100", "ARS, N ≤ 20,000"]
 
@@ -82,8 +81,7 @@ def test_the_number_of_draws_has_a_column_where_rows_differ_in_it(make_run, make
 def test_alpha_has_a_column_where_rows_differ_in_it(unlike):
     assert len(unlike.sections) == 1
     for block in unlike.blocks:
-        shown = [dict(zip(headers(block), texts, strict=True)) for texts in block_cells(block)]
-        assert [(row["method"], row["α"], row["s/image"]) for row in shown] == [
+        assert [(row["method"], row["α"], row["s/image"]) for row in shown(block)] == [
             ("Cohen et al.", "0.05", "0.5"),
             ("ARS", "0.4", "0.5"),
         ]
@@ -107,7 +105,7 @@ def test_other_test_inputs_are_owned_up_to_wherever_the_table_is(unlike):
 def test_seeds_with_other_numbers_of_images_show_both(make_run, make_record):
     paths = [make_run("a"), make_run("b", seed=1, shards=[[make_record(0, 0, 0, 0.1)]])]
     block = table_of(*paths).blocks[0]
-    assert dict(zip(headers(block), block_cells(block)[0], strict=True))["n"] == "1-4"
+    assert shown(block)[0]["n"] == "1-4"
     assert "can be compared: a | b." in note(block)
 
 
@@ -129,16 +127,16 @@ def test_no_number_is_cut_beside_a_long_name(make_run, capsys, monkeypatch, term
     print_table(table)
     text = capsys.readouterr().out
     for block in table.blocks:
-        shown, *numbers = cells(block.rows[0])
+        name_shown, *numbers = shown(block)[0].values()
         assert all(number in text for number in numbers)
-        assert (shown in text) == (not terminal)
+        assert (name_shown in text) == (not terminal)
     assert "…" not in text
 
 
 def test_a_grid_has_columns_of_its_own_and_what_it_did_not_decide_is_blank(decided):
     *_, block = decided.blocks
-    assert headers(block)[:4] == ["method", "standard", "≥ 1/255", "≥ 3/255"]
-    assert cells(block.rows[0])[:6] == ["Cohen et al.", "–", "50.0", "50.0", "–", "–"]
+    assert list(shown(block)[0])[:4] == ["method", "standard", "≥ 1/255", "≥ 3/255"]
+    assert list(shown(block)[0].values())[:6] == ["Cohen et al.", "–", "50.0", "50.0", "–", "–"]
     assert block.caption == "under Cohen et al.'s bound, α = 0.05, N ≤ 10,000, decided at these radii only"
     assert "at most" not in note(block)
     assert len(decided.sections[1]) == 1

@@ -6,10 +6,10 @@ import pytest
 
 from ars.certification.schedule import Schedule
 from ars.report.grouping import radius_lead, standard_lead
-from ars.report.rendering import cells, headers, leads, to_markdown
+from ars.report.rendering import leads, to_markdown
 from ars.report.table import comparable_pairs
 
-from .conftest import table_of
+from .conftest import shown, table_of
 
 
 @pytest.fixture
@@ -22,10 +22,9 @@ def table(make_run, make_record):
 
 def test_a_row_by_hand(table):
     headline, _ = table.blocks
-    (row,) = headline.rows
     assert headline.radii == (0.5, 1.0, 2.0, 4.0)
-    assert headers(headline)[:4] == ["method", "standard", "≥ 0.5/255", "≥ 1/255"]
-    assert cells(row) == [
+    assert list(shown(headline)[0])[:4] == ["method", "standard", "≥ 0.5/255", "≥ 1/255"]
+    assert list(shown(headline)[0].values()) == [
         "ARS", "75.0 (35.4)", "75.0 (35.4)", "75.0 (35.4)", "75.0 (35.4)", "62.5 (53.0)",
         "3.12 (1.94)", "12.5 (17.7)", "2", "4", "1",
     ]  # fmt: skip
@@ -34,7 +33,7 @@ def test_a_row_by_hand(table):
 def test_the_average_radius_is_cut_not_rounded(make_run, make_record):
     path = make_run("a", shards=[[make_record(0, 0, 0, 1.999 / 255)]])
     (headline, _) = table_of(path).blocks
-    assert cells(headline.rows[0])[-5] == "1.99"
+    assert list(shown(headline)[0].values())[-5] == "1.99"
 
 
 def test_the_other_bound_stands_apart(table):
@@ -63,21 +62,21 @@ def test_radii_are_the_same_for_all_runs(make_run, make_record):
 def test_l2_radii_are_shown_as_they_are(make_run, make_record):
     path = make_run("a", shards=[[make_record(0, 0, 0, 0.6, norm="l2"), make_record(1, 0, 0, 0.2, norm="l2")]])
     (block, _) = table_of(path).blocks
-    assert headers(block)[2:7] == ["≥ 0.0625", "≥ 0.125", "≥ 0.25", "≥ 0.5", "avg radius"]
-    assert cells(block.rows[0])[2:7] == ["100.0", "100.0", "50.0", "50.0", "0.40"]
+    assert list(shown(block)[0])[2:7] == ["≥ 0.0625", "≥ 0.125", "≥ 0.25", "≥ 0.5", "avg radius"]
+    assert list(shown(block)[0].values())[2:7] == ["100.0", "100.0", "50.0", "50.0", "0.40"]
 
 
 def test_abstaining_everywhere_leaves_no_radii(make_run, make_record):
     path = make_run("a", shards=[[make_record(0, 0, 0, 0.0)]])
     (block, _) = table_of(path).blocks
-    assert cells(block.rows[0]) == ["Cohen et al.", "0.0", "0.00", "100.0", "1", "1", "0.5"]
+    assert list(shown(block)[0].values()) == ["Cohen et al.", "0.0", "0.00", "100.0", "1", "1", "0.5"]
 
 
 def test_a_grid_with_radius_zero_has_its_standard_accuracy(make_run, make_decided):
     path = make_run("a", shards=[[make_decided(0, 1, 1, 1), make_decided(1, 1, 1, 3)]])
     (block,) = table_of(path).blocks
-    assert headers(block)[1:4] == ["standard", "≥ 2/255", "≥ 4/255"]
-    assert cells(block.rows[0])[1:6] == ["100.0", "50.0", "50.0", "–", "0.0"]
+    assert list(shown(block)[0])[1:4] == ["standard", "≥ 2/255", "≥ 4/255"]
+    assert list(shown(block)[0].values())[1:6] == ["100.0", "50.0", "50.0", "–", "0.0"]
 
 
 def headline(*paths):

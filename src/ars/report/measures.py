@@ -91,6 +91,10 @@ class Lead:
         mean = rounded(scale * self.mean, decimals)
         return mean, "" if self.error is None else rounded(scale * self.error, decimals)
 
+    def text(self, scale: float = 100, decimals: int = 1) -> str:
+        """The mean with its error, "50.0 ± 8.0": fractions in points."""
+        return " ± ".join(filter(None, self.shown(scale, decimals)))
+
 
 def paired_lead(mine: NDArray[np.float64], theirs: NDArray[np.float64]) -> Lead:
     """The mean of mine - theirs, each [seeds, n] on the same n images, with the standard error that n images leave.
@@ -109,7 +113,7 @@ def paired_lead(mine: NDArray[np.float64], theirs: NDArray[np.float64]) -> Lead:
 class Spread:
     """A measure on each seed of a group; no values where the certification did not decide it."""
 
-    values: tuple[float, ...]
+    values: tuple[float, ...] = ()
 
     @classmethod
     def of(cls, seeds: Iterable[float | None]) -> Self:
@@ -127,9 +131,6 @@ class Spread:
     def std(self) -> float | None:
         """The sample standard deviation over the seeds; None for a single seed."""
         return float(np.std(self.values, ddof=1)) if len(self.values) > 1 else None
-
-
-NOT_MEASURED = Spread(())
 
 
 def rounded(value: float, decimals: int = 1) -> str:

@@ -9,8 +9,7 @@ from ars.report.grouping import Group, comparable, radius_lead, standard_lead
 from ars.report.measures import Lead, rounded
 from ars.report.paper.entries import Entry, Lineup, make_lineups
 from ars.report.paper.notes import notes, suffix_of, title_of
-from ars.report.paper.sheet import Ahead, Line, Sheet, Value, numbers, words
-from ars.report.paper.standard import HOW, WHERE, how, where
+from ars.report.paper.sheet import HOW, WHERE, Line, Sheet, Value, ahead, how, numbers, where, words
 
 POINTS = "Points of accuracy: the first method less the second, mean over the seeds that both have."
 ERRORS = (
@@ -97,10 +96,10 @@ def _line(pair: Pair, bound: Bound) -> Line:
     values: tuple[Value, ...] = (
         *where(one),
         pair.other.label,
-        Ahead(standard[0]) if standard else None,
+        ahead(standard[0]) if standard else None,
         _by_seed(standard),
-        Ahead(radius[0], scale=255, decimals=2) if radius else None,
-        Ahead(vote[0]) if vote else None,
+        ahead(radius[0], scale=255, decimals=2) if radius else None,
+        ahead(vote[0]) if vote else None,
         _by_seed(vote),
         *how(one if standard else None),
     )

@@ -12,8 +12,7 @@ from ars.report.measures import Spread, method_name, rounded
 from ars.report.paper.cells import Cell
 from ars.report.paper.entries import Entry
 from ars.report.paper.notes import BACKGROUNDS
-from ars.report.paper.sheet import Line, Number, Sheet, Value, numbers, percent, scaled, words
-from ars.report.paper.standard import WHERE, where
+from ars.report.paper.sheet import WHERE, Line, Sheet, Value, number, numbers, percent, scaled, where, words
 from ars.report.style import INK, MUTED, Picture, fit, style
 from ars.runs.paths import MASK_DRAWS, MASKS
 from ars.runs.run import ReportError
@@ -176,7 +175,7 @@ def _values(entry: Entry, seeds: Sequence[Masks]) -> tuple[Value, ...]:
         *where(entry),
         percent(within),
         within_range,
-        Number(100 * float(np.mean(areas))) if areas else None,
+        number(100 * float(np.mean(areas))) if areas else None,
         scaled(noise, decimals=2),
         noise_range,
         len(seeds[0].masks),

@@ -12,11 +12,10 @@ from ars.certification.bounds import Bound
 from ars.report.page import make_page
 from ars.report.paper.by_size import draw_by_size
 from ars.report.paper.cells import Cell
-from ars.report.paper.comparable import alphas, other_images, several_alphas
 from ars.report.paper.entries import Entry, Lineup, trends
 from ars.report.paper.leads import make_pair
 from ars.report.paper.masks import MOST, Masks, load_masks
-from ars.report.paper.notes import BACKGROUNDS, ONE_COUNT, recipe_notes
+from ars.report.paper.notes import BACKGROUNDS, ONE_COUNT, alphas, other_images, recipe_notes, several_alphas
 from ars.report.paper.published import lacking, published_text
 from ars.report.paper.sheet import Sheet
 from ars.report.style import Look, Picture, data_uri

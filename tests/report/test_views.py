@@ -5,9 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from ars.report.comparison import compare
 from ars.report.measures import Lead
-from ars.report.views import views_of_runs
+from ars.report.views import compare, views_of_runs
 
 from .conftest import table_of
 
