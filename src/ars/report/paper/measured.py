@@ -91,7 +91,7 @@ def all_measures(entries: Sequence[Entry], bound: Bound) -> Sheet:
 
 
 def _measures(entry: Entry, bound: Bound) -> tuple[Value, ...]:
-    row, chosen = entry.row(bound), entry.row()
+    row, chosen = entry.row(bound), entry.row(entry.main.settings.bound) if entry.main else None
     return (
         *where(entry),
         percent(entry.certified(bound, 0.0)),
