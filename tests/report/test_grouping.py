@@ -3,7 +3,8 @@ import json
 import pytest
 
 from ars.methods.registry import methods
-from ars.report.grouping import make_sections, method_name, method_rank
+from ars.report.grouping import make_sections
+from ars.report.measures import method_name, method_rank
 from ars.report.rendering import to_json
 from ars.report.table import make_table
 from ars.runs.run import ReportError, load_runs

@@ -7,12 +7,14 @@ import pytest
 from rich.console import Console
 
 from ars.certification.schedule import Schedule
-from ars.cli.report import print_table
+from ars.cli.table import print_table
 from ars.report.curves import draw_curves
 from ars.report.grouping import make_sections
-from ars.report.rendering import block_cells, cells, headers, images_csv, note, to_json, to_markdown, to_rich
+from ars.report.rendering import images_csv, note, to_json, to_markdown, to_rich
 from ars.report.table import make_table
 from ars.runs.run import load_runs
+
+from .conftest import shown, table_of
 
 
 @pytest.fixture
@@ -20,7 +22,7 @@ def table(make_run, make_record):
     """Two seeds of ARS, standard accuracies 1/2 and 1."""
     better = [[make_record(index, 1, 1, 4.5 / 255, seconds=1.5) for index in range(4)]]
     paths = [make_run("a0", method="adaptive"), make_run("a1", method="adaptive", seed=1, shards=better)]
-    return make_table(make_sections(load_runs(paths)))
+    return table_of(*paths)
 
 
 @pytest.fixture
@@ -30,7 +32,7 @@ def unlike(make_run, make_record):
     theirs = [[make_record(index, 1, 1, 4.5 / 255) for index in range(4)]]
     paths = [make_run("theirs", shards=theirs, data={"seed": 0})]
     paths.append(make_run("ours", method="adaptive", shards=shards, data={"seed": 1}))
-    return make_table(make_sections(load_runs(paths)))
+    return table_of(*paths)
 
 
 @pytest.fixture
@@ -38,7 +40,7 @@ def decided(make_run, make_decided):
     """A run of curve mode without radius 0, beside one in fixed mode."""
     grid = (1 / 255, 3 / 255)
     shards = [[make_decided(0, 1, 1, 2, grid=grid), make_decided(1, 1, 1, 0, grid=grid)]]
-    return make_table(make_sections(load_runs([make_run("a"), make_run("b", shards=shards)])))
+    return table_of(make_run("a"), make_run("b", shards=shards))
 
 
 def printed(table):
@@ -50,12 +52,12 @@ def printed(table):
 def test_the_note_gives_the_largest_standard_error(table, make_run, make_record):
     assert "at most 25.0 points" in note(table.blocks[0])
     right = make_run("right", method="adaptive", shards=[[make_record(index, 1, 1, 0.1) for index in range(4)]])
-    assert "at most 25.0 points" in note(make_table(make_sections(load_runs([right, make_run("half")]))).blocks[0])
+    assert "at most 25.0 points" in note(table_of(right, make_run("half")).blocks[0])
 
 
 def test_headings_name_the_norm(make_run, make_record):
     l2 = make_run("b", shards=[[make_record(0, 0, 0, 0.6, norm="l2")]])
-    table = make_table(make_sections(load_runs([make_run("a"), l2])))
+    table = table_of(make_run("a"), l2)
     for text in (to_markdown(table), printed(table)):
         assert text.count("σ = 0.5, ℓ∞, under") == text.count("σ = 0.5, ℓ2, under") == 2  # each under both bounds
 
@@ -63,7 +65,7 @@ def test_headings_name_the_norm(make_run, make_record):
 def test_alpha_is_said_once_where_all_rows_have_it(table):
     for block in table.blocks:
         assert block.caption.endswith((" bound, α = 0.05, N = 100", " bounds, α = 0.05, N = 100"))
-        assert not {"α", "N"} & set(headers(block))
+        assert not {"α", "N"} & set(shown(block)[0])
 
 
 def test_the_number_of_draws_has_a_column_where_rows_differ_in_it(make_run, make_record):
@@ -71,8 +73,7 @@ def test_the_number_of_draws_has_a_column_where_rows_differ_in_it(make_run, make
     [section] = make_sections(load_runs([make_run("theirs"), make_run("ours", method="adaptive", shards=more)]))
     table = make_table([section])
     for block in table.blocks:
-        shown = [dict(zip(headers(block), texts, strict=True)) for texts in block_cells(block)]
-        assert [(row["method"], row["N"]) for row in shown] == [("Cohen et al.", "100"), ("ARS", "≤ 20,000")]
+        assert [(row["method"], row["N"]) for row in shown(block)] == [("Cohen et al.", "100"), ("ARS", "≤ 20,000")]
         assert "several N" in block.caption
         assert [block.label(row) for row in block.rows] == ["Cohen et al., N = 100", "ARS, N ≤ 20,000"]
 
@@ -80,8 +81,7 @@ def test_the_number_of_draws_has_a_column_where_rows_differ_in_it(make_run, make
 def test_alpha_has_a_column_where_rows_differ_in_it(unlike):
     assert len(unlike.sections) == 1
     for block in unlike.blocks:
-        shown = [dict(zip(headers(block), texts, strict=True)) for texts in block_cells(block)]
-        assert [(row["method"], row["α"], row["s/image"]) for row in shown] == [
+        assert [(row["method"], row["α"], row["s/image"]) for row in shown(block)] == [
             ("Cohen et al.", "0.05", "0.5"),
             ("ARS", "0.4", "0.5"),
         ]
@@ -104,8 +104,8 @@ def test_other_test_inputs_are_owned_up_to_wherever_the_table_is(unlike):
 
 def test_seeds_with_other_numbers_of_images_show_both(make_run, make_record):
     paths = [make_run("a"), make_run("b", seed=1, shards=[[make_record(0, 0, 0, 0.1)]])]
-    block = make_table(make_sections(load_runs(paths))).blocks[0]
-    assert dict(zip(headers(block), block_cells(block)[0], strict=True))["n"] == "1-4"
+    block = table_of(*paths).blocks[0]
+    assert shown(block)[0]["n"] == "1-4"
     assert "can be compared: a | b." in note(block)
 
 
@@ -123,20 +123,20 @@ def test_no_number_is_cut_beside_a_long_name(make_run, capsys, monkeypatch, term
     monkeypatch.setenv("COLUMNS", str(columns))
     monkeypatch.setattr(Console, "is_terminal", terminal)
     name = "a_package_of_my_own.a_module_with_a_long_name:my_model"
-    table = make_table(make_sections(load_runs([make_run("a", method=name)])))
+    table = table_of(make_run("a", method=name))
     print_table(table)
     text = capsys.readouterr().out
     for block in table.blocks:
-        shown, *numbers = cells(block.rows[0])
+        name_shown, *numbers = shown(block)[0].values()
         assert all(number in text for number in numbers)
-        assert (shown in text) == (not terminal)
+        assert (name_shown in text) == (not terminal)
     assert "…" not in text
 
 
 def test_a_grid_has_columns_of_its_own_and_what_it_did_not_decide_is_blank(decided):
     *_, block = decided.blocks
-    assert headers(block)[:4] == ["method", "standard", "≥ 1/255", "≥ 3/255"]
-    assert cells(block.rows[0])[:6] == ["Cohen et al.", "–", "50.0", "50.0", "–", "–"]
+    assert list(shown(block)[0])[:4] == ["method", "standard", "≥ 1/255", "≥ 3/255"]
+    assert list(shown(block)[0].values())[:6] == ["Cohen et al.", "–", "50.0", "50.0", "–", "–"]
     assert block.caption == "under Cohen et al.'s bound, α = 0.05, N ≤ 10,000, decided at these radii only"
     assert "at most" not in note(block)
     assert len(decided.sections[1]) == 1
@@ -154,7 +154,7 @@ def test_json_of_a_grid_has_no_number_that_was_not_decided(decided):
 def test_every_two_rows_are_in_the_json_and_the_last_one_is_told(make_run, make_record):
     better = [[make_record(index, truth, truth, 4.5 / 255) for index, truth in enumerate((0, 1, 2, 0))]]
     paths = [make_run("a"), make_run("m", method="static_mask"), make_run("b", method="adaptive", shards=better)]
-    table = make_table(make_sections(load_runs(paths)))
+    table = table_of(*paths)
     block, _ = json.loads(to_json(table))
     told = {(it["method"], it["less"]): it["standard_accuracy"]["mean"] for it in block["differences"]}
     assert told == {

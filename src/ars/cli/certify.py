@@ -193,7 +193,7 @@ def _folder_and_source(options: argparse.Namespace) -> "tuple[Path, Source | Non
 
 def _summarise(folder: Path, name: str, *, as_json: bool) -> None:
     """Print the table if all images are certified, else what is missing."""
-    from ars.cli.report import print_runs
+    from ars.cli.table import print_runs
 
     try:
         merge(records_folder(folder, name))

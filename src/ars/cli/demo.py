@@ -58,7 +58,7 @@ def demo_recipe(method: str, *, sigma: float, seed: int) -> Recipe:
 
 def run(options: argparse.Namespace) -> int:
     """Train, certify, report."""
-    from ars.cli.report import print_table
+    from ars.cli.table import print_table
     from ars.report import write_report
 
     folders = []

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from ars.report.paper.by_size import draw_by_size, make_trends, vote_trends
+from ars.report.paper.by_size import draw_by_size, draws_by_size, epochs_by_size, make_trends, vote_trends
 from ars.report.paper.cells import load_cells
-from ars.report.paper.comparable import draws_by_size, epochs_by_size
 from ars.report.paper.entries import make_entries
 
 from .conftest import build_cell

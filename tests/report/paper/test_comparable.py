@@ -7,8 +7,8 @@ import pytest
 
 from ars.report.paper.by_size import draw_by_size
 from ars.report.paper.cells import load_cells
-from ars.report.paper.comparable import alphas, other_images
 from ars.report.paper.entries import make_entries, make_lineups
+from ars.report.paper.notes import alphas, other_images
 from ars.report.paper.results import make_sheets, write_results
 from ars.report.paper.sheet import to_csv, to_markdown
 from ars.report.table import judged_text

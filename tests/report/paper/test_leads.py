@@ -17,7 +17,7 @@ from ars.report.measures import Lead
 from ars.report.paper.cells import load_cells
 from ars.report.paper.entries import make_entries
 from ars.report.paper.results import make_sheets, write_results
-from ars.report.paper.sheet import Ahead, to_csv, to_markdown
+from ars.report.paper.sheet import ahead, to_csv, to_markdown
 from ars.runs.vote_count import read_tally
 
 from .conftest import build_cell
@@ -153,7 +153,7 @@ def test_of_one_image_no_error_is_known(tmp_path):
 
 
 def test_no_number_is_less_than_nothing():
-    little = Ahead(Lead(mean=-0.0004, error=0.01))
+    little = ahead(Lead(mean=-0.0004, error=0.01))
     assert str(little) == "0.0 ± 1.0"
     assert little.in_full == ("-0.040", "1.000")
 

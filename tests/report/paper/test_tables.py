@@ -15,8 +15,8 @@ import pytest
 
 from ars.report.measures import Spread
 from ars.report.paper.cells import load_cells
-from ars.report.paper.certified import ROUND_RADII
 from ars.report.paper.entries import make_entries
+from ars.report.paper.measured import ROUND_RADII
 from ars.report.paper.results import make_sheets, write_results
 from ars.report.paper.sheet import radius_255, to_csv, to_markdown
 from ars.runs.vote_count import read_tally

@@ -7,7 +7,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from ars.report.grouping import method_name, method_rank
+from ars.report.measures import method_name, method_rank
 
 PUBLISHED_NAMES = {
     "ars": "ARS",

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -19,45 +18,32 @@ from ars.theory.rounding import truncate
 
 @dataclass(frozen=True)
 class Number:
+    """A number as readers see it, and in full for a program: with two more decimals, and its error apart."""
+
+    text: str
+    in_full: tuple[str, str]
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def number(mean: float, std: float | None = None, decimals: int = 1, *, cut: bool = False) -> Number:
     """A mean and its standard deviation over the seeds; a radius is cut, never rounded up."""
 
-    mean: float
-    std: float | None = None
-    decimals: int = 1
-    cut: bool = False
+    def digits(decimals: int) -> tuple[str, str]:
+        shown = truncate(Fraction(mean), decimals) if cut else rounded(mean, decimals)
+        return shown, "" if std is None else rounded(std, decimals)
 
-    def __str__(self) -> str:
-        mean, std = self._digits(self.decimals)
-        return mean + (f" ({std})" if std else "")
-
-    @property
-    def in_full(self) -> tuple[str, str]:
-        """Mean and standard deviation for a program, with two more decimals."""
-        return self._digits(self.decimals + 2)
-
-    def _digits(self, decimals: int) -> tuple[str, str]:
-        mean = truncate(Fraction(self.mean), decimals) if self.cut else rounded(self.mean, decimals)
-        return mean, "" if self.std is None else rounded(self.std, decimals)
+    shown, error = digits(decimals)
+    return Number(shown + (f" ({error})" if error else ""), digits(decimals + 2))
 
 
-@dataclass(frozen=True)
-class Ahead:
+def ahead(lead: Lead, scale: int = 100, decimals: int = 1) -> Number:
     """A difference and its standard error."""
-
-    lead: Lead
-    scale: int = 100
-    decimals: int = 1
-
-    def __str__(self) -> str:
-        return " ± ".join(text for text in self.lead.shown(self.scale, self.decimals) if text)
-
-    @property
-    def in_full(self) -> tuple[str, str]:
-        """Difference and standard error for a program, with two more decimals."""
-        return self.lead.shown(self.scale, self.decimals + 2)
+    return Number(lead.text(scale, decimals), lead.shown(scale, decimals + 2))
 
 
-Value = Number | Ahead | Printed | str | int | None
+Value = Number | Printed | str | int | None
 
 
 @dataclass(frozen=True)
@@ -78,6 +64,25 @@ def words(**headings: str) -> list[Column]:
 def numbers(*, beside: str = "std", **headings: str) -> list[Column]:
     """Columns of numbers by their names, with their headings."""
     return [Column(heading, name, beside=beside) for name, heading in headings.items()]
+
+
+COLUMNS = words(k="k", sigma="σ", method="method")
+WHERE = [*words(benchmark="benchmark"), *COLUMNS]
+"""What COLUMNS are in a table of several benchmarks."""
+HOW = words(images="images", draws="draws", alpha="α")
+"""How a number was certified."""
+
+
+def how(entry: Entry | None) -> tuple[str | None, str | None, str | None]:
+    """The values under the headings of HOW; a star where more images are to come."""
+    if entry is None or entry.images is None:
+        return None, None, None
+    return f"{entry.images}{'*' if entry.missing else ''}", entry.draws, entry.alpha
+
+
+def where(entry: Entry) -> tuple[str, int, str, str]:
+    """Benchmark and setting of ours, under the headings of WHERE."""
+    return entry.first.benchmark, entry.first.k, f"{entry.first.sigma:g}", entry.label
 
 
 @dataclass(frozen=True)
@@ -130,7 +135,7 @@ def scaled(spread: Spread, scale: float = 1, decimals: int = 1) -> Number | None
     """A measure in another unit; None where nothing was measured."""
     if not spread.values:
         return None
-    return Number(scale * spread.mean, None if spread.std is None else scale * spread.std, decimals)
+    return number(scale * spread.mean, None if spread.std is None else scale * spread.std, decimals)
 
 
 def percent(spread: Spread) -> Number | None:
@@ -143,12 +148,12 @@ def radius_255(spread: Spread) -> Number | None:
     if not spread.values:
         return None
     std = None if spread.std is None else 255 * spread.std
-    return Number(in_units(spread.mean, "linf"), std, decimals=2, cut=True)
+    return number(in_units(spread.mean, "linf"), std, decimals=2, cut=True)
 
 
 def difference(ours: Spread, paper: float | None) -> Number | None:
     """Ours less the paper's, in points; only where both are there."""
-    return Number(100 * ours.mean - paper) if ours.values and paper is not None else None
+    return number(100 * ours.mean - paper) if ours.values and paper is not None else None
 
 
 def to_markdown(sheet: Sheet) -> str:
@@ -175,13 +180,11 @@ def to_csv(sheet: Sheet) -> str:
 
 
 def _show(value: Value) -> str:
-    if isinstance(value, Number) and math.isnan(value.mean):
-        raise ValueError("a measure without values has no number")
     return UNDECIDED if value is None else str(value)
 
 
 def _fields(column: Column, value: Value) -> Sequence[str]:
-    if isinstance(value, Number | Ahead | Printed):
+    if isinstance(value, Number | Printed):
         return value.in_full
     text = "" if value is None else str(value)
     return (text, "") if column.number else (text,)

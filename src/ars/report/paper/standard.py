@@ -3,11 +3,9 @@
 from collections.abc import Sequence
 
 from ars.certification.bounds import Bound
-from ars.report.grouping import method_name, method_rank
-from ars.report.measures import Spread
-from ars.report.paper.comparable import marked, whose
+from ars.report.measures import Spread, method_name, method_rank
 from ars.report.paper.entries import Entry
-from ars.report.paper.notes import CONTRADICTION, FRACTIONS, how_much, notes, suffix_of, title_of
+from ars.report.paper.notes import CONTRADICTION, FRACTIONS, how_much, marked, notes, suffix_of, title_of, whose
 from ars.report.paper.published import (
     CERTIFIED,
     PUBLISHED_NAMES,
@@ -18,28 +16,10 @@ from ars.report.paper.published import (
     published_text,
     published_value,
 )
-from ars.report.paper.sheet import Line, Sheet, difference, numbers, percent, words
+from ars.report.paper.sheet import COLUMNS, HOW, Line, Sheet, difference, how, numbers, percent, words
 from ars.report.rendering import UNDECIDED
 
 KIND = "cifar_backgrounds"
-
-COLUMNS = words(k="k", sigma="σ", method="method")
-WHERE = [*words(benchmark="benchmark"), *COLUMNS]
-"""What COLUMNS are in a table of several benchmarks."""
-HOW = words(images="images", draws="draws", alpha="α")
-"""How a number was certified."""
-
-
-def how(entry: Entry | None) -> tuple[str | None, str | None, str | None]:
-    """The values under the headings of HOW; a star where more images are to come."""
-    if entry is None or entry.images is None:
-        return None, None, None
-    return f"{entry.images}{'*' if entry.missing else ''}", entry.draws, entry.alpha
-
-
-def where(entry: Entry) -> tuple[str, int, str, str]:
-    """Benchmark and setting of ours, under the headings of WHERE."""
-    return entry.first.benchmark, entry.first.k, f"{entry.first.sigma:g}", entry.label
 
 
 def texts(setting: Setting) -> tuple[int, str, str]:
@@ -111,7 +91,7 @@ def _against_paper(
 
 def _line(kind: str, setting: Setting, entry: Entry | None, bound: Bound) -> Line:
     main, extra = (published_value(kind, setting, table) for table in ("main", "appendix"))
-    ours = entry.certified(bound, 0.0) if entry else Spread(())
+    ours = entry.certified(bound, 0.0) if entry else Spread()
     paper = main or extra
     apart = difference(ours, paper.mean if paper else None)
     votes = percent(entry.votes) if entry else None

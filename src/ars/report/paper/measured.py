@@ -1,12 +1,14 @@
-"""Every measure of every entry, certified accuracy at the radii that the paper quotes, and by the number of images."""
+"""Every measure of every entry, accuracies at the radii and numbers of images that the paper has, and what was run."""
 
+import math
 from collections.abc import Sequence
+from itertools import groupby
 
 from ars.certification.bounds import Bound
-from ars.report.measures import Spread
-from ars.report.paper.comparable import marked
+from ars.report.measures import Spread, method_name, method_rank
+from ars.report.paper.cells import Cell
 from ars.report.paper.entries import Entry
-from ars.report.paper.notes import NOTHING_ABSTAINS, RADII, SECONDS, how_much, notes, suffix_of, title_of
+from ars.report.paper.notes import NOTHING_ABSTAINS, RADII, SECONDS, how_much, marked, notes, suffix_of, title_of
 from ars.report.paper.published import (
     Printed,
     in_order,
@@ -17,13 +19,30 @@ from ars.report.paper.published import (
     published_value,
     recipe_method,
 )
-from ars.report.paper.sheet import Line, Sheet, Value, difference, numbers, percent, radius_255, scaled, words
-from ars.report.paper.standard import COLUMNS, HOW, WHERE, benchmark_of, entries_of, how, texts, where
+from ars.report.paper.sheet import (
+    COLUMNS,
+    HOW,
+    WHERE,
+    Line,
+    Sheet,
+    Value,
+    difference,
+    how,
+    number,
+    numbers,
+    percent,
+    radius_255,
+    scaled,
+    where,
+    words,
+)
+from ars.report.paper.standard import benchmark_of, entries_of, texts
 from ars.runs.paths import MAIN
 from ars.runs.run import Run, Settings, alike
 
 ROUND_RADII = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)  # in 1/255
 UNCERTIFIED = "uncertified"
+PARTS = ("train_seconds", "certify_seconds", "vote_seconds")
 
 
 def quoted_points(entries: Sequence[Entry], bound: Bound) -> Sheet:
@@ -36,7 +55,7 @@ def quoted_points(entries: Sequence[Entry], bound: Bound) -> Sheet:
         setting = (names[kind], f"{point.sigma:g}", published_name(point.method), f"{point.linf_radius:g}")
         found: list[Entry | None] = [one for one in entries if (one.first.kind, *one.setting[1:]) == wanted]
         for entry in found or [None]:
-            ours = entry.certified(bound, point.linf_radius) if entry else Spread(())
+            ours = entry.certified(bound, point.linf_radius) if entry else Spread()
             apart = difference(ours, point.accuracy)
             lines.append(Line((*setting, Printed(point.accuracy), percent(ours), apart, *how(entry)[::2]), entry))
     columns = (
@@ -72,7 +91,7 @@ def all_measures(entries: Sequence[Entry], bound: Bound) -> Sheet:
 
 
 def _measures(entry: Entry, bound: Bound) -> tuple[Value, ...]:
-    row, chosen = entry.row(bound), entry.row()
+    row, chosen = entry.row(bound), entry.row(entry.main.settings.bound) if entry.main else None
     return (
         *where(entry),
         percent(entry.certified(bound, 0.0)),
@@ -147,3 +166,53 @@ def _certification_of(entry: Entry, images: int) -> tuple[str, Settings] | None:
         if group and len(group.runs[0].records) == images and len(alike(group.runs, Run.same_images)) == 1:
             return name, group.settings
     return None
+
+
+def what_was_run(entries: Sequence[Entry]) -> Sheet:
+    """The trainings and certifications that are here, the devices and the minutes."""
+    cells = sorted((cell for entry in entries for cell in entry.cells), key=_key)
+    lines = [_line(tuple(group)) for _, group in groupby(cells, key=_key)]
+    columns = (
+        *words(sweep="sweep", benchmark="benchmark", k="k", method="method", sigmas="σ"),
+        *words(cells="cells", certified="certified", voted="voted"),
+        *numbers(training_minutes="training minutes", certification_minutes="certification minutes"),
+        *numbers(vote_minutes="vote minutes"),
+        *words(device="trained on", certified_on="certified on", torch="torch"),
+    )
+    notes = (
+        "A cell is one training: a method, k, σ and seed. Minutes are summed over the cells, as timed.",
+        "Where certified on is empty, that was not recorded yet when the cell was certified.",
+        "A start that several cells share, where a recipe has one, counts in the training of each of them.",
+    )
+    return Sheet("runs", "What was run, on what, and how long it took", columns, tuple(lines), notes, tuple(cells))
+
+
+def _line(cells: tuple[Cell, ...]) -> Line:
+    first = cells[0]
+    sigmas = ", ".join(f"{sigma:g}" for sigma in sorted({cell.sigma for cell in cells}))
+    minutes = [[cell.seconds[part] / 60 for cell in cells if part in cell.seconds] for part in PARTS]
+    values = (
+        first.sweep,
+        first.benchmark,
+        first.k,
+        method_name(first.method),
+        sigmas,
+        len(cells),
+        sum(bool(cell.runs) for cell in cells),
+        sum(cell.vote is not None for cell in cells),
+        *(number(math.fsum(part)) if part else None for part in minutes),
+        _every("device", [cell.environment for cell in cells]),
+        _every("device", [cell.certified_with for cell in cells]),
+        _every("torch", [cell.environment for cell in cells]),
+    )
+    return Line(values, None)
+
+
+def _every(name: str, environments: Sequence[dict[str, str]]) -> str | None:
+    """What the environments say of this, joined; None where none says anything."""
+    found = dict.fromkeys(it[name] for it in environments if name in it)
+    return ", ".join(found) or None
+
+
+def _key(cell: Cell) -> tuple[object, ...]:
+    return cell.sweep, cell.kind, cell.k, method_rank(cell.method)
