@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 from ars.cli.main import main
 from ars.cli.train import recipe_warnings
 from ars.recipes.read import read_recipe
-from ars.training.checkpoint import load_tensors, under
+from ars.tensors import load_tensors, under
 
 from ..conftest import contents
 from .conftest import FEW, ONE_STEP, TINY_OPTIONS, fill, interrupt, picture

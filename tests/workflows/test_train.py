@@ -14,7 +14,7 @@ from ars.cli.main import main
 from ars.data.benchmark import open_benchmark
 from ars.recipes.recipe import RecipeError
 from ars.runs.lock import TakenError
-from ars.training.checkpoint import CheckpointError, load_tensors, save_tensors
+from ars.tensors import CheckpointError, load_tensors, save_tensors
 from ars.training.loop import Interrupted
 from ars.training.ranks import Ranks
 from ars.training.settings import SmoothAdv

@@ -6,7 +6,7 @@ import pytest
 import torch
 from PIL import Image
 
-from ars.training.checkpoint import load_tensors
+from ars.tensors import load_tensors
 from ars.training.progress import Progress
 from ars.workflows.train import train_run
 from ars.workflows.watch import draw_epoch, scalars

@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 
 from ars.certification.digest import digest_model
 from ars.recipes.recipe import RecipeError
-from ars.training.checkpoint import load_tensors, under
+from ars.tensors import load_tensors, under
 from ars.training.loop import Interrupted
 from ars.training.settings import Optimizer
 from ars.workflows.certify import certify_run

@@ -21,7 +21,7 @@ from ars.recipes.recipe import Recipe, RecipeError, first_difference
 from ars.runs.paths import BENCHMARK, MAIN, MODEL, PACKED, RECIPE, records_folder
 from ars.runs.run import About, read_about
 from ars.smoothing import SmoothedClassifier
-from ars.training.checkpoint import load_model, load_tensors, misfits, under
+from ars.tensors import load_model, load_tensors, misfits, under
 from ars.workflows.hardware import write_environment
 from ars.workflows.weights import PREFIX, pinned
 

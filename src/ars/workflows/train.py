@@ -19,11 +19,10 @@ from ars.runs.lock import TakenError, locked
 from ars.runs.paths import CHECKPOINT, MODEL, RECIPE, START
 from ars.runs.run import train_seconds, write_train_seconds
 from ars.smoothing import SmoothedClassifier
-from ars.training.checkpoint import check_whole, save_tensors
+from ars.tensors import read_header, save_tensors
 from ars.training.loop import Trainer, check_batch
 from ars.training.progress import Progress, Standing
-from ars.training.ranks import Ranks
-from ars.training.step import freeze_classifier
+from ars.training.ranks import AcceleratedRanks, Ranks
 from ars.workflows.load import check_data, check_folder, claim, describe
 from ars.workflows.watch import draw_epoch
 from ars.workflows.weights import load_classifier, load_start, pinned
@@ -36,8 +35,6 @@ def open_ranks(world: World, device: torch.device) -> Iterator[Ranks]:
     if world.size == 1:
         yield Ranks()
         return
-    from ars.training.distributed import AcceleratedRanks
-
     ranks = AcceleratedRanks(device)
     try:
         yield ranks
@@ -175,7 +172,7 @@ def _is_trained(recipe: Recipe, folder: Path, ranks: Ranks) -> bool:
     check_folder(folder, recipe)
     trained = (folder / MODEL).exists()
     if trained:
-        check_whole(folder / MODEL)
+        read_header(folder / MODEL)  # refuses a damaged file
     ranks.wait()  # no process writes before all have checked
     return trained
 
@@ -185,7 +182,7 @@ def _untrained(recipe: Recipe, benchmark: Benchmark, device: torch.device) -> Sm
     model = build_model(recipe, benchmark, device)
     load_classifier(model, recipe)
     if recipe.classifier.freeze:
-        freeze_classifier(model)
+        model.classifier.requires_grad_(False)
     _check_model(recipe, model, benchmark, device)
     check_certifiable(model, recipe.certify, benchmark.shape)
     if not recipe.at_most:

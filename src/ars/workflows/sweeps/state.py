@@ -1,6 +1,5 @@
 """The remaining work of a cell, from the files in its folder; loads no torch."""
 
-import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ from ars.runs.provenance import begun_settings
 from ars.runs.records import RecordError
 from ars.runs.shards import IncompleteError, Layout, read_certification, read_manifest
 from ars.runs.vote_count import read_tally
+from ars.tensors import read_header
 from ars.workflows.request import Request
 from ars.workflows.sweeps.file import Cell, portable
 
@@ -155,14 +155,7 @@ def cell_request(cell: Cell, folder: Path, settings: CertifySettings, open_data:
 
 def is_rounded(path: Path) -> bool:
     """Whether the weights of a run were rounded to bf16."""
-    from safetensors import SafetensorError, safe_open
-
-    path.open("rb").close()  # safetensors would not report missing permissions
-    try:
-        with safe_open(path, framework="numpy") as file:
-            return "weights" in json.loads((file.metadata() or {}).get("about", "{}"))
-    except (SafetensorError, OSError, ValueError) as error:
-        raise ValueError(f"{path} is damaged or not a safetensors file ({error}); remove it to train again") from error
+    return "weights" in read_header(path, advice="remove it to train again")
 
 
 def epochs_done(folder: Path) -> int:
