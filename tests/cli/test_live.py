@@ -1,7 +1,7 @@
 import dataclasses
 
 from ars.cli.live import describe, duration, live_view
-from ars.workflows.progress import Progress
+from ars.workflows.request import Progress
 
 AT = Progress(total=200, done=40, fresh=20, draws=50_000, seconds=2.0, right=30, radii=40 * 1.501 / 255)
 

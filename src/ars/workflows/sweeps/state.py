@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 class Left:
     """The remaining work of a cell: epochs of training, rounding, images to certify, the vote, masks."""
 
-    train: bool
-    epochs: int
-    rounding: bool
-    images: int
-    vote: bool
-    masks: bool
+    train: bool = False
+    epochs: int = 0
+    rounding: bool = False
+    images: int = 0
+    vote: bool = False
+    masks: bool = False
     at_most: bool = False
     """Whether there may be fewer images to certify, as in the user's own folder that was not opened yet."""
     max_steps: int | None = None
@@ -75,14 +75,14 @@ def remaining_work(cell: Cell, folder: Path) -> Left:
     rounded = is_rounded(folder / MODEL)
     if rounded and cell.weights == "float32":
         raise RecipeError(f"{folder} holds weights that were rounded to bf16; choose another folder with --out")
-    if cell.weights == "bf16" and not rounded and _answered(folder):
+    manifest = read_manifest(records_folder(folder, MAIN))
+    answered = manifest is not None or read_tally(folder) is not None
+    if cell.weights == "bf16" and not rounded and answered:
         raise RecordError(
             f"{folder} holds results of weights that were not rounded to bf16, as the sweep requires; choose another "
             f"folder with --out, or remove {records_folder(folder, MAIN)} and {VOTE}"
         )
     return Left(
-        train=False,
-        epochs=0,
         rounding=cell.weights == "bf16" and not rounded,
         images=_missing(folder, settings),
         vote=cell.vote > 0 and not _voted(cell, folder),
@@ -184,11 +184,6 @@ def _check_weights(folder: Path) -> None:
             f"{folder} holds records of other weights than those of its {MODEL}; remove {records_folder(folder, MAIN)} "
             f"and {VOTE} to certify these, or put the old {MODEL} back"
         )
-
-
-def _answered(folder: Path) -> bool:
-    """Whether any image was certified or voted on."""
-    return read_manifest(records_folder(folder, MAIN)) is not None or read_tally(folder) is not None
 
 
 def _voted(cell: Cell, folder: Path) -> bool:
