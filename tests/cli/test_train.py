@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 from ars.cli.main import main
 from ars.cli.train import recipe_warnings
 from ars.recipes.read import read_recipe
-from ars.training.checkpoint import load_tensors, under
+from ars.tensors import load_tensors, under
 
 from ..conftest import contents
 from .conftest import FEW, ONE_STEP, TINY_OPTIONS, fill, interrupt, picture
@@ -218,7 +218,7 @@ def test_settings_that_are_probably_not_intended_are_pointed_out(desk, options, 
 
 def test_a_trial_of_a_few_steps_says_what_came_of_it_and_goes_to_tensorboard(desk, capsys, monkeypatch):
     written = []
-    monkeypatch.setattr("ars.workflows.watch.scalars", lambda folder: nullcontext(written.append))
+    monkeypatch.setattr("ars.workflows.train.scalars", lambda folder: nullcontext(written.append))
     assert main(["train", "--out=run", *ONE_STEP]) == 0
     assert "run: epoch 1 of 7, stopped after 1 step: loss" in capsys.readouterr().err
     assert '"validation_accuracy": ' in (desk / "run" / "train.jsonl").read_text()

@@ -16,7 +16,7 @@ from ars.recipes.recipe import Recipe
 from ars.recipes.user_code import check_fit
 from ars.runs.shards import merge
 from ars.training.loop import Interrupted
-from ars.training.step import settings_of
+from ars.training.optimizers import settings_of
 from ars.workflows.certify import certify_run
 from ars.workflows.load import load_run
 from ars.workflows.request import Request

@@ -6,10 +6,9 @@ import torch
 from ars.data.digits import DigitsOnPhotographs
 from ars.recipes.build import build_model
 from ars.recipes.recipe import Classifier, Data, Mask, Recipe
-from ars.training import meetings, progress
+from ars.training import progress
 from ars.training.loop import Trainer
 from ars.training.settings import TrainSettings
-from ars.training.step import freeze_classifier
 
 RECIPE = Recipe(
     data=Data(passes=1),
@@ -32,7 +31,7 @@ def make_trainer(digits):
         folder.mkdir(exist_ok=True)
         model = build_model(recipe, digits, torch.device("cpu"))
         if frozen:
-            freeze_classifier(model)
+            model.classifier.requires_grad_(False)
         return Trainer(
             model,
             digits,
@@ -57,6 +56,5 @@ def clock(monkeypatch):
             return self.now
 
     clock = Clock()
-    for module in (meetings, progress):
-        monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(progress, "time", clock)
     return clock

@@ -6,8 +6,8 @@ import torch
 from torch import nn
 
 from ars.recipes.build import build_model
+from ars.tensors import CheckpointError, load_tensors
 from ars.training import loop
-from ars.training.checkpoint import CheckpointError, load_tensors
 from ars.training.loop import IMAGES, Interrupted, validate
 from ars.training.loss import Objective
 from ars.training.progress import first_share

@@ -5,8 +5,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ars.smoothing.mechanism import Release
 from ars.training.loss import Objective, consistency_loss, log_mean_prediction, mean_square, smoothed_loss
+from ars.training.optimizers import make_optimizers
 from ars.training.settings import Consistency, MaskPrior, SmoothAdv
-from ars.training.step import make_optimizers
 
 from .tiny import METHODS, PLAIN, batch, make_model, settings, train
 

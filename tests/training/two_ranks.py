@@ -12,7 +12,7 @@ from ars.data.digits import DigitsOnPhotographs
 from ars.methods.adaptive import adaptive
 from ars.models import Normalize
 from ars.recipes.recipe import Classifier, Data, Mask, Recipe
-from ars.training.checkpoint import save_tensors
+from ars.tensors import save_tensors
 from ars.training.loop import Interrupted, Trainer
 from ars.training.ranks import Ranks
 from ars.training.settings import Consistency, SmoothAdv, TrainSettings
@@ -78,7 +78,7 @@ class Unfit(nn.Module):
 
 
 def main(folder: Path) -> None:
-    from ars.training.distributed import AcceleratedRanks
+    from ars.training.ranks import AcceleratedRanks
 
     ranks, seen = AcceleratedRanks(CPU), {}
     try:

@@ -14,7 +14,7 @@ from ars.methods.registry import methods
 from ars.recipes.recipe import Classifier, RecipeError
 from ars.runs.run import ReportError, load_runs
 from ars.smoothing import Gaussian, MaskedGaussian
-from ars.training.checkpoint import CheckpointError, load_tensors
+from ars.tensors import CheckpointError, load_tensors
 from ars.workflows.load import load_run, load_without_data
 from ars.workflows.train import train_run
 

@@ -14,11 +14,12 @@ from ars.cli.main import main
 from ars.data.benchmark import open_benchmark
 from ars.recipes.recipe import RecipeError
 from ars.runs.lock import TakenError
-from ars.training.checkpoint import CheckpointError, load_tensors, save_tensors
+from ars.tensors import CheckpointError, load_tensors, save_tensors
 from ars.training.loop import Interrupted
+from ars.training.progress import Progress
 from ars.training.ranks import Ranks
 from ars.training.settings import SmoothAdv
-from ars.workflows.train import train_run
+from ars.workflows.train import scalars, train_run
 
 from ..conftest import CPU, TINY, contents
 
@@ -186,4 +187,29 @@ def test_of_several_processes_the_first_holds_the_folder_and_all_learn_that_it_i
 def test_a_training_that_is_refused_leaves_no_folder(tiny, tmp_path, name, batch, error, words):
     with pytest.raises(error, match=words):
         train_run(tiny(train=dataclasses.replace(TINY.train, batch_size=batch)), tmp_path / name, device=CPU)
+    assert list(tmp_path.iterdir()) == []
+
+
+def progress(epoch, loss):
+    return Progress(epoch, 3, loss, 0.5, 0.4, 0.25, None, 100.0, None)  # a method with one step has no share
+
+
+def test_epochs_become_curves_and_repeated_epochs_replace_the_old_ones(tmp_path):
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    for epochs in ([(1, 2.0), (2, 1.5)], [(2, 1.25), (3, 1.0)]):  # interrupted after the second epoch was written
+        with scalars(tmp_path) as write:
+            for epoch, loss in epochs:
+                write(progress(epoch, loss))
+    events = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
+    assert [(event.step, event.value) for event in events.Scalars("loss")] == [(1, 2.0), (2, 1.25), (3, 1.0)]
+    assert "epoch" not in events.Tags()["scalars"]
+    assert "validation_accuracy" in events.Tags()["scalars"]
+
+
+def test_without_tensorboard_nothing_is_written(tmp_path, monkeypatch):
+    monkeypatch.setattr("ars.workflows.train.find_spec", lambda name: None)
+    with scalars(tmp_path) as write:
+        write(progress(1, 2.0))
     assert list(tmp_path.iterdir()) == []

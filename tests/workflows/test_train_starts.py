@@ -13,7 +13,7 @@ from ars.recipes.recipe import Start, cell_name
 from ars.recipes.starts import start_folder, start_of
 from ars.runs.lock import TakenError, locked
 from ars.runs.run import train_seconds, write_train_seconds
-from ars.training.checkpoint import load_tensors
+from ars.tensors import load_tensors
 from ars.training.loop import Interrupted
 from ars.training.settings import MaskPrior, Optimizer
 from ars.workflows import train

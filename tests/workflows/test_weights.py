@@ -10,11 +10,10 @@ from safetensors.torch import load_file, save_file
 
 from ars.certification.digest import digest_model
 from ars.recipes.recipe import RecipeError
-from ars.training.checkpoint import load_tensors, under
+from ars.tensors import load_tensors, under
 from ars.training.loop import Interrupted
 from ars.training.settings import Optimizer
 from ars.workflows.certify import certify_run
-from ars.workflows.imported_model import Around
 from ars.workflows.load import load_run
 from ars.workflows.request import Request
 from ars.workflows.sweeps.state import is_rounded
@@ -153,7 +152,7 @@ def test_the_users_own_classifier_is_frozen_with_its_weights(own, tmp_path):
     (tmp_path / "my.safetensors").unlink()
     _, _, model = load_run(tmp_path / "run", CPU, classifier="my_own:make")
     assert_same(model.classifier.state_dict(), own)
-    certify_run(Request(tmp_path / "run", FEW, given=Around(tmp_path / "run", "my_own:make")), device=CPU)
+    certify_run(Request(tmp_path / "run", FEW, classifier="my_own:make"), device=CPU)
 
 
 @pytest.mark.parametrize(

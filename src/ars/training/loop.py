@@ -22,24 +22,30 @@ from ars.kernels.precision import Precision, autocast, current
 from ars.runs.paths import CHECKPOINT, LOG
 from ars.smoothing import SmoothedClassifier
 from ars.smoothing.masked import WeightRange
+from ars.tensors import OF_MODEL, CheckpointError, load_model, load_tensors, save_tensors, under
 from ars.theory import Norm
-from ars.training.checkpoint import (
-    OF_MODEL,
-    CheckpointError,
-    load_model,
-    load_optimizers,
-    load_tensors,
-    optimizer_tensors,
-    save_tensors,
-    under,
-)
-from ars.training.ema import MovingAverage
 from ars.training.loss import Objective
-from ars.training.meetings import NEVER, Decision, Meetings, Tally
-from ars.training.progress import Pace, Progress, Standing, first_share, write_log
+from ars.training.optimizers import (
+    MovingAverage,
+    load_optimizers,
+    make_optimizers,
+    optimizer_tensors,
+    settings_of,
+)
+from ars.training.progress import (
+    NEVER,
+    Decision,
+    Meetings,
+    Pace,
+    Progress,
+    Standing,
+    Tally,
+    first_share,
+    write_log,
+)
 from ars.training.ranks import Ranks
 from ars.training.settings import TrainSettings
-from ars.training.step import WARM_UP, Modes, fastest, make_optimizers, settings_of
+from ars.training.step import WARM_UP, Modes, fastest
 
 IMAGES = 1000
 
@@ -195,7 +201,7 @@ class Trainer:
         tensors = {OF_MODEL + name: tensor for name, tensor in self.model.state_dict().items()}
         tensors |= {f"optimizer/{name}": tensor for name, tensor in optimizer_tensors(self.optimizers).items()}
         if self.average:
-            tensors |= {f"average/{name}": tensor for name, tensor in self.average.tensors().items()}
+            tensors |= {f"average/{name}": tensor for name, tensor in self.average.averaged.state_dict().items()}
         tensors["totals"] = self.tally.totals
         save_tensors(self.checkpoint, tensors, {"identity": self.identity, "step": self.step, "seconds": self.seconds})
 
@@ -208,7 +214,7 @@ class Trainer:
         load_model(self.model, under(tensors, OF_MODEL), self.checkpoint)
         load_optimizers(self.optimizers, under(tensors, "optimizer/"))
         if self.average:
-            self.average.load(under(tensors, "average/"))
+            self.average.averaged.load_state_dict(under(tensors, "average/"))
         self.tally.put(*tensors["totals"].tolist())
         self.step = about["step"]
         self._seconds = about.get("seconds", 0.0)

@@ -10,11 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from ars.runs.records import Record
-from ars.runs.shards import read_shard
 from ars.workflows.certify import Job, prepare
 from ars.workflows.hardware import choose_device
-from ars.workflows.progress import Progress
-from ars.workflows.request import Request
+from ars.workflows.request import Progress, Request
 
 RETRIES = 3
 
@@ -38,11 +36,8 @@ def certify_with_ray(
     """
     ray = _import_ray()
     job = prepare(request, choose_device(device_name))
-    have = {number: read_shard(job.folder, job.manifest, number) for number in range(job.layout.shards)}
-    left = [number for number, records in have.items() if job.missing(number, records)]
-    found = [record for records in have.values() for record in records]
-    at = Progress(total=len(found) + sum(len(job.missing(number, have[number])) for number in left)).found(found)
-    if not left:
+    left, at, _ = job.begun(range(job.layout.shards))
+    if at.done == at.total:
         return
     tell(job.about)
     report(at)
@@ -54,7 +49,7 @@ def certify_with_ray(
         task = ray.remote(certify_chunk).options(num_cpus=1, num_gpus=1 if gpu else 0, max_retries=RETRIES)
         decided = replace(request, folder=request.folder.resolve(), settings=job.settings)
         chunk = (Path.cwd(), decided, "auto" if gpu else device_name)
-        for records in _results(ray, [task.remote(*chunk, number) for number in left], stop):
+        for records in _results(ray, [task.remote(*chunk, number) for number, count in left.items() if count], stop):
             at = at.made(records, seconds=time.perf_counter() - began)
             report(at)
     finally:

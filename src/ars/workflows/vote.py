@@ -76,11 +76,19 @@ def vote_run(
 
 
 def _resume(folder: Path, wanted: Tally, total: int) -> Tally:
-    """The state of the requested vote, finished, begun or new."""
-    _check_free(folder, wanted)
-    for name, have in ((VOTE, read_tally(folder)), (BEGUN_VOTE, read_tally(folder, begun=True))):
-        if have is not None and have.same_vote(wanted):
-            _check_images(folder / name, have, wanted, total)
+    """The state of the requested vote: finished, begun or new. Another vote of the same model is not overwritten."""
+    begun = {name: read_tally(folder, begun=name == BEGUN_VOTE) for name in (VOTE, BEGUN_VOTE)}
+    kept = {folder / name: tally for name, tally in begun.items() if tally is not None}
+    for path, have in kept.items():
+        if have.model == wanted.model and not have.same_vote(wanted):
+            so_far = f", with {have.images} images done; resume it, or" if path.name == BEGUN_VOTE else ";"
+            raise ValueError(
+                f"{path} is a vote of {have.draws} draws with seed {have.seed} in {have.precision}{so_far} "
+                f"move it away to vote with {wanted.draws} draws with seed {wanted.seed} in {wanted.precision}"
+            )
+    for path, have in kept.items():
+        if have.same_vote(wanted):
+            _check_images(path, have, wanted, total)
             return have
     return wanted
 
@@ -94,18 +102,6 @@ def _check_images(path: Path, have: Tally, wanted: Tally, total: int) -> None:
         change = f"there were {have.images} test images, now there are {total}"
     if change:
         raise ValueError(f"{path} is a vote on other images: {change}; move it away to vote on these")
-
-
-def _check_free(folder: Path, wanted: Tally) -> None:
-    """Refuse to overwrite another vote of the same model, finished or begun."""
-    for name, have in ((VOTE, read_tally(folder)), (BEGUN_VOTE, read_tally(folder, begun=True))):
-        if have is not None and have.model == wanted.model and not have.same_vote(wanted):
-            asked = f"{wanted.draws} draws with seed {wanted.seed} in {wanted.precision}"
-            so_far = f", with {have.images} images done; resume it, or" if name == BEGUN_VOTE else ";"
-            raise ValueError(
-                f"{folder / name} is a vote of {have.draws} draws with seed {have.seed} in {have.precision}{so_far} "
-                f"move it away to vote with {asked}"
-            )
 
 
 def write_tally(folder: Path, tally: Tally, *, begun: bool) -> None:
