@@ -105,26 +105,12 @@ def test_images_leave_the_batch_as_they_are_decided(cohen, images, monkeypatch):
     assert len(set(drawn)) > 1
 
 
-def test_the_votes_of_an_image_are_a_prefix_of_its_full_votes(cohen, images, count):
-    for index, answer in enumerate(run(cohen(), images, "curve", radii=(0.1, 0.4))):
-        votes = count(cohen(), images[index : index + 1], [index], n=answer.n_estimate, seed=0)
-        assert answer.counts == tuple(votes[0].tolist())
-
-
 @pytest.mark.parametrize("radii", [(1.9,), (0.1, 5.0)])  # too large for n_max, and one whose level is 1
 def test_a_radius_that_no_votes_could_certify_is_refused_before_anything_is_drawn(cohen, images, radii):
     model = cohen()
     with pytest.raises(ValueError, match=f"radius {radii[-1]:g}"):
         run(model, images, "curve", radii=radii)
     assert not model.classifier.calls
-
-
-def test_a_masked_model_is_decided_in_its_own_norm(ars):
-    x = torch.full((2, 1, 4, 4), 0.9)
-    answers = certify(ars(), x, n_estimate=N, seed=0, mode="curve", radii=(1 / 255, 8 / 255))
-    assert [answer.radius for answer in answers] == [8 / 255, 8 / 255]
-    exact = certify(ars(), x, n_estimate=N, seed=0)
-    assert all(np.array([answer.radius for answer in exact]) > 8 / 255)
 
 
 class Local(SmoothedClassifier):

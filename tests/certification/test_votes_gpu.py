@@ -20,8 +20,6 @@ from ars.methods.cohen import cohen
 from ars.models import Normalize, UNet, cifar_resnet, small_cnn
 from ars.smoothing import Gaussian, compose
 
-from .user_parts import Function
-
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 
 
@@ -126,14 +124,6 @@ def test_what_has_no_kernels_is_compiled_once_that_pays(monkeypatch):
     counter.expect(10_000, image)
     assert list(half.compiled) == [1000]
     assert np.abs(draw(counter, image, 1500) - before).sum() <= 30
-
-
-@pytest.mark.parametrize("value", [1.5, -0.1, float("nan")])
-def test_a_bad_mask_is_told_at_the_end(value):
-    model, image = smoothed(32)
-    bad = adaptive(model.classifier, Function(lambda x: torch.full_like(x[:, :1], value)), sigma=0.5)
-    with pytest.raises(ValueError, match="mask"):
-        draw(VoteCounter(bad.eval(), "bfloat16"), image, 1000)
 
 
 @pytest.mark.parametrize("change", ["hook", "forward", "layer"])

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ars.certification.schedule import Schedule
+from ars.certification.settings import Schedule
 from ars.report.measures import (
     Spread,
     abstention_rate,

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from ars.certification.schedule import Schedule
+from ars.certification.settings import Schedule
 from ars.report.grouping import make_sections
 from ars.report.rendering import cells, headers, leads, to_markdown
 from ars.report.table import differences, make_table

@@ -9,8 +9,7 @@ from typing import Any, Literal
 
 import yaml
 
-from ars.certification.schedule import MOST_SEED
-from ars.certification.settings import CertifySettings
+from ars.certification.settings import MOST_SEED, CertifySettings
 from ars.data.settings import PLACES, Data
 from ars.methods.registry import method_called
 from ars.runs.paths import NOT_OF_WEIGHTS

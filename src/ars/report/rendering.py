@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from ars.certification.schedule import radius_name
+from ars.certification.settings import radius_name
 from ars.report.measures import Lead, Spread, in_units, rounded, show_grid_radius, show_radius, unit_name, unit_scale
 from ars.report.table import Block, Row, Table, differences
 from ars.runs.run import Run

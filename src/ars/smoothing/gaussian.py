@@ -27,11 +27,7 @@ def check_sigma(sigma: float) -> float:
 
 
 class Gaussian(Step):
-    """m = X + z, z ~ N(0, sigma^2 I); ignores the earlier releases.
-
-    >>> Gaussian(sigma=0.5).guarantee(Ball("l2", dim=3072, radius=0.25)).mu >= 0.5
-    True
-    """
+    """m = X + z, z ~ N(0, sigma^2 I); ignores the earlier releases."""
 
     def __init__(self, sigma: float) -> None:
         super().__init__()

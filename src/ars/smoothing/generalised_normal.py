@@ -17,11 +17,7 @@ from ars.theory.unicr import unicr_radius_linf
 
 
 class GeneralisedNormal(Step):
-    """m = X + z, z of shape 1 <= beta <= 5 and deviation sigma; beta = 2 draws exactly as the Gaussian mechanism.
-
-    >>> GeneralisedNormal(sigma=0.5, beta=2.25).sigma
-    0.5
-    """
+    """m = X + z, z of shape 1 <= beta <= 5 and deviation sigma; beta = 2 draws exactly as the Gaussian mechanism."""
 
     def __init__(self, sigma: float, beta: float) -> None:
         super().__init__()

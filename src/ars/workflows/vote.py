@@ -15,8 +15,7 @@ import torch
 from ars.atomic import write_whole
 from ars.certification.certifier import Certifier
 from ars.certification.digest import digest_model
-from ars.certification.schedule import BLOCK, MOST_DRAWS, MOST_SEED
-from ars.certification.settings import CertifySettings
+from ars.certification.settings import BLOCK, MOST_DRAWS, MOST_SEED, CertifySettings
 from ars.data.benchmark import Benchmark, Opener, open_benchmark
 from ars.kernels.precision import choose_precision
 from ars.recipes.user_code import explain_errors

@@ -10,7 +10,7 @@ from itertools import product
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Literal
 
-from ars.certification.schedule import MOST_DRAWS
+from ars.certification.settings import MOST_DRAWS
 from ars.methods.registry import method_called
 from ars.recipes.read import read_mapping, read_recipe, recipe_keys, validated
 from ars.recipes.recipe import Recipe, cell_name
