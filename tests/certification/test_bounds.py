@@ -100,15 +100,6 @@ def test_no_success_shows_nothing_and_only_successes_never_show_certainty(n, alp
     assert (1 - exact) < upper_bound(0, n, alpha) <= (1 - exact) * (1 + mpf("1e-6")) + mpf("1e-9")
 
 
-@given(st.data(), st.integers(1, 500), st.floats(min_value=1e-9, max_value=0.9))
-def test_more_successes_never_lower_a_bound(data, n, alpha):
-    successes = data.draw(st.integers(0, n - 1))
-    assert lower_bound(successes, n, alpha) < lower_bound(successes + 1, n, alpha)
-    assert upper_bound(successes, n, alpha) < upper_bound(successes + 1, n, alpha) or (
-        upper_bound(successes, n, alpha) > 1 - 1e-10
-    )
-
-
 def test_unanimous_votes_of_the_published_setting():
     lower, upper = class_probabilities([50_000, 0], 0, 0.05, "cohen")
     quantile = mpmath.sqrt(2) * mpmath.erfinv(2 * mpf(lower) - 1)

@@ -18,7 +18,7 @@ from ars.certification.certifier import Certifier, as_batch, certify, conclude, 
 from ars.certification.digest import digest_model
 from ars.certification.settings import BLOCK, CertifySettings, Schedule
 from ars.certification.stopping import Outcome
-from ars.certification.votes import VoteCounter, block_seed
+from ars.certification.votes import block_seed
 from ars.models import UNet
 from ars.smoothing import Gaussian, MaskedGaussian, SmoothedClassifier, compose
 from ars.theory import UnsupportedThreat, ars_radius_linf
@@ -74,15 +74,6 @@ def test_the_radius_is_the_closed_form_at_the_stated_bounds(counts, bound):
     assert (answer.p_lower, answer.p_upper) == (lower, upper)
     closed = ars_radius_linf([0.5, 0.7], 192, lower, upper) if lower > upper else 0.0
     assert answer.radius == pytest.approx(closed, rel=1e-10, abs=1e-15)
-
-
-@given(st.integers(1, 5000), st.data(), st.sampled_from(BOUNDS))
-def test_the_radius_grows_with_the_votes_and_shrinks_with_confidence(n, data, bound):
-    k = data.draw(st.integers(0, n - 1))
-    less, more = (concluded([1, 0], [votes, n - votes], bound=bound).radius for votes in (k, k + 1))
-    assert less <= more
-    strict, loose = (concluded([1, 0], [k, n - k], bound=bound, alpha=alpha).radius for alpha in (0.001, 0.1))
-    assert strict <= loose
 
 
 def test_the_class_is_chosen_by_the_selection_draws_alone():
@@ -227,8 +218,7 @@ def test_references_that_are_not_saved_are_shared_and_the_rest_is_not():
     model = sukenik(plain(), torch.rand(30, 3, 16, 16), sigma=0.5)
     copy = Certifier(model, SETTINGS).prepare(torch.rand(1, 3, 16, 16)).model
     assert copy.noise.references is model.noise.references
-    theirs = {tensor.data_ptr() for tensor in model.state_dict().values()}
-    assert not theirs & {tensor.data_ptr() for tensor in copy.state_dict().values()}
+    assert not {id(part) for part in model.classifier.modules()} & {id(part) for part in copy.modules()}
     assert digest_model(copy) == digest_model(model)
 
 
@@ -240,7 +230,6 @@ WRONG_MODELS = {
     "randomness": (Function(lambda x: x.flatten(1)[:, :3] + torch.rand(())), "global generator"),
     "tuple": (Function(lambda x: (x, x)), "logits"),
     "one class": (Function(lambda x: x.flatten(1)[:, :1]), "logits"),
-    "three axes": (Function(lambda x: x.flatten(1).unsqueeze(0)), "logits"),
     "truth": (Function(lambda x: x.flatten(1) > 0.5), "real numbers"),
     "nan": (Function(lambda x: x.flatten(1) * torch.nan), "NaN"),
     "fewer answers": (Function(lambda x: x.flatten(1)[:100, :2]), "each image once"),
@@ -286,26 +275,17 @@ def test_images_of_each_shape_are_checked_once():
     assert len(calls) > checked + 2
 
 
-@pytest.mark.parametrize(("expect", "times"), [(None, 0), (1000, 1000)])
-def test_draws_that_are_expected_are_told_to_what_counts_them(network, images, monkeypatch, expect, times):
-    asked = []
-    monkeypatch.setattr(VoteCounter, "expect", lambda counter, draws, images: asked.append(draws))
-    Certifier(network, SETTINGS, expect=expect).prepare(images)
-    assert sum(asked) == times * (20 + 500)
-
-
 @pytest.mark.parametrize("kind", [np.int32, np.int64, np.uint8, torch.tensor])
 def test_numbers_of_any_kind_are_stated_as_plain_ones(cohen, kind):
     x, plain = torch.rand(1, 1, 4, 4), {"n_select": 20, "n_estimate": 200, "seed": 7, "indices": [3], "batch_size": 100}
     given = {name: [kind(3)] if name == "indices" else kind(number) for name, number in plain.items()}
     (expected,) = certify(cohen(), x, alpha=0.0625, **plain)
-    for alpha in (np.float32(0.0625), np.float64(0.0625), torch.tensor(0.0625)):
-        (answer,) = certify(cohen(), x, alpha=alpha, **given)
-        assert answer == expected
-        assert (type(answer.seed), type(answer.index), type(answer.alpha)) == (int, int, float)
-        assert type(answer.schedule.n_max) is int
-    del given["n_select"], given["n_estimate"], plain["n_select"], plain["n_estimate"]
-    assert predict(cohen(), x, n=kind(200), alpha=0.05, **given) == predict(cohen(), x, n=200, alpha=0.05, **plain)
+    (answer,) = certify(cohen(), x, alpha=np.float32(0.0625), **given)
+    assert answer == expected
+    assert (type(answer.seed), type(answer.index), type(answer.alpha)) == (int, int, float)
+    assert type(answer.schedule.n_max) is int
+    (label,) = predict(cohen(), x, n=kind(200), seed=kind(7), indices=[kind(3)])
+    assert (type(label.seed), type(label.index), sum(label.counts)) == (int, int, 200)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from scipy.special import betaincc
 from scipy.stats import binom
 
 from ars.certification.martingale import level_of, levels_of, log_wealth, reaches
-from ars.theory import Gaussian, certified_radius, rs_radius_l2
+from ars.theory import rs_radius_l2
 
 mpmath.mp.dps = 50
 SIGMA = 0.5
@@ -132,19 +132,6 @@ def test_the_level_of_a_gaussian_is_phi_rounded_up(radius):
     assert gaussian(level) >= radius
     exact = mpmath.ncdf(mpf(radius) / mpf(SIGMA))
     assert exact < level < mpmath.ncdf(mpf(radius) / mpf(SIGMA) * (1 + mpf("2e-6"))) + mpf("2e-16")
-
-
-@pytest.mark.parametrize("radius", [0.01, 0.5, 1.0, 3.0])
-def test_it_takes_few_radii_where_the_radius_is_linear_in_the_quantile(radius):
-    calls = []
-
-    def radius_of(p):
-        calls.append(p)
-        return certified_radius(lambda ball: Gaussian(ball.radius / SIGMA), p, 1 - p, norm="l2", dim=12)
-
-    level = level_of(radius_of, radius)
-    assert level == pytest.approx(level_of(gaussian, radius), rel=1e-12)
-    assert len(calls) < 10
 
 
 def test_a_radius_with_steps_is_met_from_above():

@@ -109,16 +109,7 @@ def test_what_takes_each_image_by_itself_passes(make):
     check_counted(model, images)
 
 
-ABOVE_A_SIZE = {
-    "centred": centred,
-    "median": lambda d: d - d.median(),
-    "neighbour": lambda d: d - 0.5 * d.roll(1).cumsum(0) / len(d),
-    "least": lambda d: d - d.min(),
-    "scaled": lambda d: d / d.square().mean(),
-}
-
-
-@pytest.mark.parametrize("treat", ABOVE_A_SIZE.values(), ids=ABOVE_A_SIZE)
+@pytest.mark.parametrize("treat", [centred, lambda d: d - d.median()], ids=["centred", "median"])
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_what_looks_at_large_batches_alone_is_refused_where_votes_are_counted_in_such(treat, precision):
     torch.manual_seed(0)
@@ -385,23 +376,6 @@ def test_answers_that_are_certain_do_not_hide_the_batch(answer, levels):
     check(cohen(OfScores(answer, 1.0), sigma=0.5), images)
 
 
-def moved_by_the_dark(x):
-    score = (x - 0.5).mean(dim=(1, 2, 3))
-    score = score + score.clamp(max=-0.2).mean() + 0.2
-    return as_labels(torch.stack([-score, score], dim=1))
-
-
-def decided_for_all(x):
-    score = 30 * (x - 0.5).mean(dim=(1, 2, 3))
-    return torch.stack([-score, score], dim=1) * (1.0 if bool((score.abs() > 1).all()) else -1.0)
-
-
-@pytest.mark.parametrize(("network", "level"), [(moved_by_the_dark, 0.5), (decided_for_all, 0.8)])
-def test_companions_that_only_plain_images_are_show_what_others_hide(network, level):
-    with pytest.raises(ValueError, match=TIED):
-        check(cohen(Function(network), sigma=0.5), torch.full((1, 3, 8, 8), level))
-
-
 @pytest.mark.parametrize(
     "error",
     [torch.OutOfMemoryError("no memory"), RuntimeError("DefaultCPUAllocator: can't allocate memory")],
@@ -440,15 +414,6 @@ def test_other_kernels_for_other_sizes_of_batch_are_no_defect(network):
         torch.manual_seed(seed)
         check(model, torch.rand(2, 3, 8, 8))
     assert sum(calls) > 20 * (16 + 3 * 16) + 600  # some were suspected
-
-
-def test_networks_in_bf16_pass_whatever_their_weights_are():
-    for seed in range(20):
-        torch.manual_seed(seed)
-        parts = nn.Sequential(nn.Flatten(), nn.Linear(192, 256), nn.ReLU(), nn.Linear(256, 10)).bfloat16()
-        model = cohen(Function(lambda x, parts=parts: parts(x.bfloat16()).float()), sigma=0.12)
-        check(model, torch.rand(2, 3, 8, 8))
-        check_counted(model, torch.rand(2, 3, 8, 8))
 
 
 class Faulty(nn.Module):
@@ -502,3 +467,12 @@ def test_lazy_layers_are_refused_and_a_buffer_without_a_number_is_not():
     network = plain()
     network.register_buffer("limit", torch.tensor(float("nan")))
     check(cohen(network, sigma=0.5))
+
+
+def test_companions_that_only_plain_images_are_show_what_others_hide():
+    def decided_for_all(x):
+        score = 30 * (x - 0.5).mean(dim=(1, 2, 3))
+        return torch.stack([-score, score], dim=1) * (1.0 if bool((score.abs() > 1).all()) else -1.0)
+
+    with pytest.raises(ValueError, match=TIED):
+        check(cohen(Function(decided_for_all), sigma=0.5), torch.full((1, 3, 8, 8), 0.8))

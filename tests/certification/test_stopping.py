@@ -207,21 +207,6 @@ def test_company_does_not_change_a_decision(images, seed):
         assert rule.outcomes(state, counts) == alone
 
 
-@given(st.integers(51, 100), st.floats(0.5, 1), st.floats(0, 0.2), st.integers(0, 99), st.booleans())
-@settings(max_examples=60)
-def test_votes_that_are_better_at_every_look_never_certify_less(votes, p, more, seed, grid):
-    """For one radius; of a grid as long as nothing is given up, which may happen sooner at a larger radius."""
-    u = np.random.default_rng(seed).random(3000)
-    rule = curve(GRID if grid else (1.0,), n=3000)
-    if grid:
-        rule._is_hopeless = lambda wins, n, prior, level: np.zeros(len(n), dtype=bool)
-    outcomes = [
-        follow(rule, [votes, 100 - votes], lambda n, q=q: [int((u[:n] < q).sum()), int((u[:n] >= q).sum())])
-        for q in (p, p + more)
-    ]
-    assert outcomes[0].certified <= outcomes[1].certified
-
-
 @pytest.mark.parametrize("bound", ["cohen", "classes"])
 def test_radius_mode_gives_up_a_class_that_loses_and_goes_on_with_one_that_wins(bound):
     lost = follow(radius(bound=bound), [55, 45], share(0.4))

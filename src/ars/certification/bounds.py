@@ -6,8 +6,7 @@ from typing import Literal, get_args
 
 from scipy.special import betainc, betaincc, betainccinv, betaincinv
 
-from ars.theory.arguments import as_number
-from ars.theory.rounding import ERROR
+from ars.theory.numbers import ERROR, as_number
 
 Bound = Literal["cohen", "classes"]
 BOUNDS: tuple[Bound, ...] = get_args(Bound)
@@ -101,26 +100,12 @@ def class_probabilities(counts: Sequence[int], top: int, alpha: float, bound: Bo
 
 
 def least_draws(alpha: float, bound: Bound) -> int:
-    """The smallest N at which unanimous votes certify anything: alpha^(1/N) > 1/2.
-
-    >>> least_draws(0.05, "cohen"), least_draws(0.001, "cohen")
-    (5, 10)
-    """
+    """The smallest N at which unanimous votes certify anything: alpha^(1/N) > 1/2."""
     check_alpha(alpha)
     n = 1
     while class_probabilities([n, 0], 0, alpha, bound)[0] <= 0.5:
         n += 1
     return n
-
-
-def check_enough(n_estimate: int, alpha: float, bound: Bound) -> None:
-    """Refuse so few draws that even unanimous votes certify nothing."""
-    least = least_draws(alpha, bound)
-    if n_estimate < least:
-        raise ValueError(
-            f"n_estimate={n_estimate} cannot certify anything at alpha={alpha} even if all votes agree; "
-            f"use at least {least} draws"
-        )
 
 
 def _checked(successes: int, n: int, alpha: float) -> float:

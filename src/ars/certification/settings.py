@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from decimal import ROUND_DOWN, Context
 from typing import Literal, get_args
 
-from ars.certification.bounds import Bound, check_alpha, check_enough
+from ars.certification.bounds import Bound, check_alpha, least_draws
 from ars.theory import Norm
-from ars.theory.arguments import as_number, as_whole
+from ars.theory.numbers import as_number, as_whole
 
 Mode = Literal["fixed", "radius", "curve"]
 MODES: tuple[Mode, ...] = get_args(Mode)
@@ -129,7 +129,12 @@ class CertifySettings:
         _ = self.schedule
         if self.examples < 1 or self.every < 1:
             raise ValueError(f"examples and every must be at least 1, got {self.examples} and {self.every}")
-        check_enough(self.n_estimate, self.alpha, self.bound)
+        least = least_draws(self.alpha, self.bound)
+        if self.n_estimate < least:
+            raise ValueError(
+                f"n_estimate={self.n_estimate} cannot certify anything at alpha={self.alpha} even if all votes agree; "
+                f"use at least {least} draws"
+            )
         if self.mode == "curve" and self.bound != "cohen":
             raise ValueError(f"mode='curve' bounds one class only: use bound='cohen', got {self.bound!r}")
 

@@ -8,8 +8,7 @@ from torch import Tensor
 
 from ars.smoothing.mechanism import SCALE_ERROR, Generators, Images, Release, Step, normal_like
 from ars.theory import Ball
-from ars.theory.arguments import as_number
-from ars.theory.rounding import up
+from ars.theory.numbers import as_number, up
 from ars.theory.tradeoff import Gaussian as GaussianTradeOff
 
 LEAST_SIGMA = 1e-4

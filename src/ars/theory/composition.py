@@ -3,9 +3,8 @@
 import math
 from collections.abc import Sequence
 
-from ars.theory.arguments import as_number, as_whole
+from ars.theory.numbers import as_number, as_whole, up
 from ars.theory.numeric import Numeric, numeric
-from ars.theory.rounding import up
 from ars.theory.tradeoff import Gaussian, Profiled, TradeOff
 
 
@@ -45,7 +44,9 @@ def _composable(part: TradeOff) -> Profiled | Numeric:
     if not isinstance(part, Profiled | Numeric):
         raise TypeError(f"composition needs the privacy profile delta(eps) of every part, {kind.__name__} has none")
     composed_by = _defining(kind, "parts" if isinstance(part, Numeric) else "delta")
-    if composed_by and _function(composed_by) not in (None, _function(kind)):
+    promised_by = None if composed_by is None else _defining(composed_by, "__call__")
+    abstract = getattr(promised_by, "__abstractmethods__", ())
+    if promised_by not in (None, TradeOff, _defining(kind, "__call__")) and "__call__" not in abstract:
         raise TypeError(
             f"{kind.__name__} has its own trade-off function but inherits the privacy profile delta(eps), by which "
             "parts are composed; give it its own profile"
@@ -57,13 +58,6 @@ def _defining(kind: type, name: str) -> type | None:
     """The class that defines a name; None if it is an attribute of the object."""
     names = {base: {*vars(base), *vars(base).get("__annotations__", {})} for base in kind.__mro__}
     return next((base for base, defined in names.items() if name in defined), None)
-
-
-def _function(kind: type) -> object:
-    """The trade-off function of a class; None if it is abstract."""
-    owner = _defining(kind, "__call__")
-    found = None if owner is None or getattr(owner, "_is_protocol", False) else vars(owner)["__call__"]
-    return None if getattr(found, "__isabstractmethod__", False) else found
 
 
 def total_noise(sigmas: Sequence[float]) -> float:

@@ -14,7 +14,7 @@ from ars.certification.settings import MOST_DRAWS
 from ars.methods.registry import method_called
 from ars.recipes.read import read_mapping, read_recipe, recipe_keys, validated
 from ars.recipes.recipe import Recipe, cell_name
-from ars.theory.arguments import as_whole
+from ars.theory.numbers import as_whole
 
 
 def portable(recipe: Recipe) -> Recipe:
