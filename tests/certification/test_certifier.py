@@ -56,12 +56,7 @@ def test_an_abstention_never_has_a_radius_and_a_label_always_has_one(counts, dat
     answer = concluded(select, counts, bound=bound, alpha=alpha)
     assert answer.candidate == chosen
     assert (answer.label is None) == (answer.radius == 0)
-    assert answer.label in (None, chosen)
-    if answer.radius > 0:
-        assert answer.p_lower > answer.p_upper
-        assert answer.counts[chosen] == max(answer.counts)
-    if answer.p_lower <= answer.p_upper:
-        assert answer.label is None
+    assert (answer.radius > 0) <= (answer.p_lower > answer.p_upper)
     assert answer.radius == answer.radii[bound]
     assert set(answer.radii) == set(BOUNDS)
     assert answer.n_estimate == sum(counts)
@@ -230,7 +225,6 @@ WRONG_MODELS = {
     "randomness": (Function(lambda x: x.flatten(1)[:, :3] + torch.rand(())), "global generator"),
     "tuple": (Function(lambda x: (x, x)), "logits"),
     "one class": (Function(lambda x: x.flatten(1)[:, :1]), "logits"),
-    "truth": (Function(lambda x: x.flatten(1) > 0.5), "real numbers"),
     "nan": (Function(lambda x: x.flatten(1) * torch.nan), "NaN"),
     "fewer answers": (Function(lambda x: x.flatten(1)[:100, :2]), "each image once"),
     "size": (nn.Sequential(nn.Flatten(), nn.Linear(192, 2)), r"\[1, 4, 4\]"),

@@ -23,13 +23,6 @@ def run(model, x, mode, **options):
     return certify(model, x, norm="l2", n_select=100, n_estimate=N, alpha=0.05, seed=0, mode=mode, **options)
 
 
-def test_fixed_is_the_default_and_draws_every_image_in_full(cohen, images, count):
-    plain = certify(cohen(), images, norm="l2", n_select=100, n_estimate=N, alpha=0.05, seed=0)
-    assert run(cohen(), images, "fixed") == plain
-    assert [answer.counts for answer in plain] == [tuple(row) for row in count(cohen(), images, n=N, seed=0).tolist()]
-    assert all((answer.planned, answer.ended, answer.stopped_by_data) == (N, "planned", False) for answer in plain)
-
-
 def test_a_curve_decides_the_radii_that_are_in_reach(cohen, images):
     """True radii .5 Phi^-1(p): with sums of 16 pixels, 4 |level - .5|."""
     grid = (0.0, 0.05, 0.3, 0.6, 0.9)

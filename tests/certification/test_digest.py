@@ -103,9 +103,6 @@ class Extra(nn.Flatten):
     def get_extra_state(self):
         return {"numbers": self.numbers}
 
-    def set_extra_state(self, state):
-        pass
-
 
 class First(Function):
     version = 1

@@ -11,12 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from ars.certification import votes
 from ars.certification.memory import suitable_batch
 from ars.certification.settings import BLOCK
 from ars.certification.votes import VoteCounter, block_seed
-from ars.kernels.compiled import Half
-from ars.models import small_cnn
 from ars.smoothing import Gaussian, MaskedGaussian, SmoothedClassifier, compose, last, minimum_variance
 from ars.smoothing.masked import WeightRange
 from ars.training.loop import step_seed
@@ -237,18 +234,6 @@ def test_a_million_draws_take_the_memory_of_ten_thousand(cohen, count, monkeypat
         assert counts.tolist() == [[n, 0]]
     assert peaks[1] < 2 * peaks[0] + 50_000
     assert max(sizes) * BLOCK <= suitable_batch(image)
-
-
-def test_draws_are_counted_for_each_size_of_batch_and_a_cpu_compiles_nothing(images, monkeypatch):
-    monkeypatch.setattr(votes, "COMPILE_AFTER", 0)
-    half = Half(small_cnn(4, width=8))
-    model = SmoothedClassifier(compose(Gaussian(0.5)), last, half)
-    counter, area = VoteCounter(model, "bfloat16", batch_size=300), images[0, 0].numel()
-    for n in (100, 1000, 150):
-        counter([model.mechanism], images[:1], [0], n=n, stage="estimate", seed=0)
-    counter.expect(5000, images)
-    assert counter._pixels == {100: 100 * area, 300: 6000 * area, 200: 200 * area}
-    assert half.compiled == {}
 
 
 def test_the_loop_never_waits_for_the_device(network, images, count, monkeypatch):

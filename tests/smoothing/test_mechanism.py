@@ -5,7 +5,7 @@ import torch
 from scipy.stats import kstest
 from torch import nn
 
-from ars.smoothing import Composition, Gaussian, MaskedGaussian, Release, compose, last, minimum_variance
+from ars.smoothing import Composition, Gaussian, MaskedGaussian, Release, compose, minimum_variance
 from ars.smoothing.generalised_normal import generalised_normal_like
 from ars.smoothing.mechanism import Rows, Tape, draw_like, normal_like, one_batch
 from ars.theory import Ball
@@ -148,12 +148,6 @@ def test_the_combination_of_three_steps_is_unbiased_and_its_variance_one_over_th
     variance = sum((minimum_variance(random_releases(x, unit)) - x) ** 2 for unit in units)
     precision = sum((release.weight / release.std) ** 2 for release in silent)
     assert torch.allclose(variance, (1 / precision).expand_as(x), rtol=1e-9)
-
-
-def test_with_one_unmasked_step_the_combination_is_the_release(images):
-    releases = compose(Gaussian(0.5)).release(images, generator())
-    assert torch.allclose(minimum_variance(releases), releases[0].value, rtol=1e-6, atol=1e-7)
-    assert last(releases) is releases[0].value
 
 
 @pytest.mark.parametrize("steps", [1, 2, 3])

@@ -42,13 +42,6 @@ def test_the_privacy_loss_of_repeats_is_rounded_up(mu, count):
     assert exact <= repeated <= exact * (1 + TIGHT) + mpf(1e-320)
 
 
-@given(st.lists(sigmas, min_size=1, max_size=6), st.floats(min_value=1e-3, max_value=10))
-def test_composing_losses_is_spending_the_total_noise(levels, radius):
-    """Two ways to Thm 2.3: mu of each step composed, or one step with the total noise."""
-    composed = compose(*(Gaussian(radius / sigma) for sigma in levels)).mu
-    assert composed == pytest.approx(radius / total_noise(levels), rel=1e-13)
-
-
 def test_parts_that_are_not_gaussian_are_not_composed_by_guess():
     def uniform(alpha):
         return 1 - alpha

@@ -17,12 +17,6 @@ def test_a_norm_without_a_proof_is_refused_by_name(norm):
         Ball(norm, 3, 0.1)
 
 
-@pytest.mark.parametrize("dim", [0, -1, math.nan, math.inf])
-def test_a_dimension_below_one_or_not_a_number_is_refused(dim):
-    with pytest.raises(ValueError, match="dim must be"):
-        Ball("linf", dim, 0.1)
-
-
 @pytest.mark.parametrize("radius", [-1e-300, -1.0, math.inf, math.nan])
 def test_a_radius_that_is_negative_or_not_finite_is_refused(radius):
     with pytest.raises(ValueError, match="radius must be finite and at least 0"):

@@ -123,17 +123,6 @@ def test_where_composition_gives_less_the_radius_is_made_smaller_by_the_worse_kn
     assert radius < kept * whole
 
 
-@pytest.mark.parametrize("beta", [1.0, 1.5, 2.25])
-def test_monotone_in_p_sigma_and_dim(beta):
-    by_p = [unicr_radius_linf(0.5, beta, 3072, p, 1 - p) for p in [*TABLE, *EXTREME]]
-    assert by_p == sorted(by_p)
-    assert by_p[0] > 0
-    by_sigma = [unicr_radius_linf(sigma, beta, 192, 0.9, 0.1) for sigma in (0.12, 0.25, 0.5, 1.5)]
-    assert by_sigma == sorted(by_sigma)
-    by_dim = [unicr_radius_linf(0.5, beta, dim, 0.9, 0.1) for dim in (1, 16, 192, 3072)]
-    assert by_dim == sorted(by_dim, reverse=True)
-
-
 def test_a_runner_up_bound_helps_and_never_hurts():
     one = unicr_radius_linf(0.5, 2.25, 3072, 0.7, 0.3)
     two = unicr_radius_linf(0.5, 2.25, 3072, 0.7, 0.1)
@@ -155,12 +144,6 @@ def test_imagenet_size(p):
 
 def test_beta_2_is_the_gaussian_closed_form():
     assert unicr_radius_linf(0.5, 2.0, 3072, 0.9, 0.1) == rs_radius_linf(0.5, 3072, 0.9, 0.1)
-
-
-@pytest.mark.parametrize("dim", [0, -3])
-def test_a_dimension_is_positive(dim):
-    with pytest.raises(ValueError, match="dim must be a whole number of at least 1"):
-        unicr_radius_linf(0.5, 2.25, dim, 0.9, 0.1)
 
 
 def test_probabilities_between_two_floats_are_rounded_to_the_safe_side():
