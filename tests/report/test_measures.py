@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ars.certification.schedule import Schedule
+from ars.certification.settings import Schedule
 from ars.report.measures import Spread, in_units, outcomes, round_radii, rounded, show_grid_radius, show_radius
 from ars.runs.run import ReportError
 

@@ -6,7 +6,7 @@ import re
 import pytest
 from rich.console import Console
 
-from ars.certification.schedule import Schedule
+from ars.certification.settings import Schedule
 from ars.cli.table import print_table
 from ars.report.curves import draw_curves
 from ars.report.grouping import make_sections

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from ars.certification.schedule import Schedule
+from ars.certification.settings import Schedule
 from ars.report.grouping import radius_lead, standard_lead
 from ars.report.rendering import leads, to_markdown
 from ars.report.table import comparable_pairs

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ars.certification.bounds import BOUNDS
 from ars.certification.certificate import Certificate
-from ars.certification.schedule import MOST_DRAWS, Schedule
+from ars.certification.settings import MOST_DRAWS, Schedule
 from ars.runs.records import Record, RecordError, read_records
 
 from .conftest import build_decided, build_record

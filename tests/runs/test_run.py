@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from ars.certification.schedule import Schedule
+from ars.certification.settings import Schedule
 from ars.runs.run import Inputs, ReportError, load_runs, train_seconds, write_train_seconds
 
 SEEN = (300, 0.5, 0.25)

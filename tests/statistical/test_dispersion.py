@@ -6,7 +6,7 @@ import torch
 from scipy.stats import chi2
 from torch import nn
 
-from ars.certification.schedule import BLOCK
+from ars.certification.settings import BLOCK
 from ars.smoothing import Gaussian, MaskedGaussian, SmoothedClassifier, compose, minimum_variance
 
 BLOCKS = 500

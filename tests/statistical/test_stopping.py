@@ -5,7 +5,7 @@ import pytest
 from scipy.special import betaincinv
 from scipy.stats import binomtest, norm
 
-from ars.certification.schedule import Schedule
+from ars.certification.settings import Schedule
 from ars.certification.stopping import CurveRule, RadiusRule
 
 REPEATS, N_SELECT = 20_000, 100

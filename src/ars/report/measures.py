@@ -15,7 +15,7 @@ from ars.methods.registry import methods
 from ars.runs.records import Record
 from ars.runs.run import ReportError, Run
 from ars.theory import Norm
-from ars.theory.rounding import truncate
+from ars.theory.numbers import truncate
 
 COLUMNS = 4  # of round radii in a table
 ROUNDING = 1e-15  # a few units in the last place

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from ars.certification.schedule import radius_name
+from ars.certification.settings import radius_name
 from ars.report.grouping import radius_lead, standard_lead
 from ars.report.measures import Lead, Spread, in_units, rounded, show_grid_radius, show_radius, unit_name, unit_scale
 from ars.report.table import Block, Row, Table, comparable_pairs

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ars.certification.certificate import Certificate
-from ars.certification.schedule import Schedule
+from ars.certification.settings import Schedule
 
 
 class RecordError(ValueError):

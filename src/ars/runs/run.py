@@ -13,7 +13,7 @@ import yaml
 from ars.atomic import write_whole
 from ars.certification.bounds import BOUNDS, Bound
 from ars.certification.certificate import Certificate
-from ars.certification.schedule import Schedule
+from ars.certification.settings import Schedule
 from ars.data.settings import PLACES
 from ars.methods.registry import methods
 from ars.runs.paths import BENCHMARK, ENVIRONMENT, FILES, MAIN, RECIPE, STAGES, TIMING, records_folder

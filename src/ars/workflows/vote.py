@@ -15,8 +15,7 @@ import torch
 from ars.atomic import write_whole
 from ars.certification.certifier import Certifier
 from ars.certification.digest import digest_model
-from ars.certification.schedule import BLOCK, MOST_DRAWS, MOST_SEED
-from ars.certification.settings import CertifySettings
+from ars.certification.settings import BLOCK, MOST_DRAWS, MOST_SEED, CertifySettings
 from ars.data.benchmark import Benchmark, Opener, open_benchmark
 from ars.kernels.precision import choose_precision
 from ars.recipes.user_code import explain_errors
@@ -24,7 +23,7 @@ from ars.runs.lock import locked
 from ars.runs.paths import BEGUN_VOTE, VOTE
 from ars.runs.test_images import OTHER_ORDER, difference
 from ars.runs.vote_count import Tally, read_tally
-from ars.theory.arguments import as_whole
+from ars.theory.numbers import as_whole
 from ars.workflows.certify import image_statistics, sampled_images
 from ars.workflows.load import load_run
 

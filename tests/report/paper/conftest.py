@@ -14,7 +14,7 @@ import yaml
 
 from ars.certification.bounds import class_probabilities
 from ars.certification.certificate import Certificate
-from ars.certification.schedule import Schedule
+from ars.certification.settings import Schedule
 from ars.runs.records import Record
 from ars.runs.shards import Layout, Manifest
 from ars.runs.vote_count import Tally

@@ -13,7 +13,7 @@ from ars.report.paper.cells import Cell
 from ars.report.paper.entries import Entry
 from ars.report.paper.published import Printed
 from ars.report.rendering import UNDECIDED
-from ars.theory.rounding import truncate
+from ars.theory.numbers import truncate
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Literal
 
-from ars.certification.schedule import Schedule
+from ars.certification.settings import Schedule
 from ars.recipes.recipe import Recipe
 from ars.recipes.starts import begun_as_start, cell_folder, epochs_in_all, in_epochs_of, start_folder, starts_of
 from ars.runs.paths import CHECKPOINT, MAIN, MODEL, records_folder
