@@ -138,7 +138,7 @@ def test_the_archive_is_got_checked_and_removed(tmp_path, published, server):
     folder = get_cifar10(tmp_path / "got", layout=layout, url=server.url)
     assert {name: (folder / f"{name}.bin").read_bytes() for name in rows} == rows
     assert (folder / "batches.meta.txt").read_text().split() == list(CLASSES)
-    assert sorted(it.name for it in (tmp_path / "got").iterdir()) == [FOLDER]
+    assert sorted(path.name for path in (tmp_path / "got").iterdir()) == [FOLDER]
     load_cifar10(tmp_path / "got", layout)
 
 
