@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from ars.certification.bounds import Bound
 from ars.report.grouping import Group, comparable, standard_lead
 from ars.report.measures import Lead, Spread, norm_name, rounded, show_radius, unit_name
-from ars.report.paper.published import lacking, published_text
+from ars.report.paper import published
 from ars.report.pipeline import Pipeline
 from ars.report.rendering import UNDECIDED, WIDE, Column, make_columns, note, percent
 from ars.report.table import Block, Row, Table
@@ -99,8 +99,8 @@ def _view_of(blocks: tuple[Block, ...], pipelines: Mapping[str, Pipeline]) -> Vi
         about=f"{norm_name(norm)} perturbations, radii in {'1/255' if norm == 'linf' else 'units'} of the pixel range; "
         f"{blocks[0].caption}; {blocks[0].judged}.",
         blocks=blocks,
-        members=tuple(_member_of(group, published_text(first.kind, (*at, group.method))) for group in section.groups),
-        missing=lacking(first.kind, at, {group.method for group in section.groups}),
+        members=tuple(_member_of(group, published.text(first.kind, (*at, group.method))) for group in section.groups),
+        missing=published.lacking(first.kind, at, {group.method for group in section.groups}),
         pipelines=tuple(sorted((found[0] for found in drawn if found), key=lambda one: -len(one.stages.rows))),
         listed=section.runs,
     )
