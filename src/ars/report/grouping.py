@@ -11,7 +11,8 @@ from ars.certification.bounds import Bound
 from ars.methods.registry import methods
 from ars.report.measures import Lead, Outcomes, heading_of, method_name, outcomes, paired_lead
 from ars.runs.paths import NOT_OF_WEIGHTS
-from ars.runs.run import ReportError, Run, Settings, alike, settings_difference
+from ars.runs.records import ReportError
+from ars.runs.run import Run, Settings, alike, settings_difference
 
 NOT_OF_TRAINING = {"seed", "certify", "classifier.from_run", "classifier.sha256", *NOT_OF_WEIGHTS}
 """Keys in which the seeds of a row may differ: a classifier that was trained before has a seed of its own."""

@@ -10,7 +10,7 @@ from ars.report.paper.cells import load_cells
 from ars.report.paper.entries import make_entries, make_lineups
 from ars.report.paper.masks import load_masks
 from ars.report.paper.results import write_results
-from ars.runs.run import ReportError
+from ars.runs.records import ReportError
 
 from .conftest import build_cell
 

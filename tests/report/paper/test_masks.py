@@ -12,7 +12,7 @@ from ars.report.paper.masks import draw_masks, load_masks
 from ars.report.paper.results import draw_all, make_sheets
 from ars.report.paper.sheet import to_csv, to_markdown
 from ars.runs.paths import MASK_DRAWS
-from ars.runs.run import ReportError
+from ars.runs.records import ReportError
 
 from .conftest import build_cell
 

@@ -10,7 +10,8 @@ from typing import Any
 import yaml
 
 from ars.runs.paths import BENCHMARK, CERTIFY, ENVIRONMENT, MAIN, MASKS, PACKED, RECIPE, SWEEP, TIMING, VOTE
-from ars.runs.run import ReportError, Run, load_runs, read_about, read_mapping
+from ars.runs.records import ReportError
+from ars.runs.run import Run, load_runs, read_about, read_mapping
 from ars.runs.shards import SETTINGS
 from ars.runs.vote_count import Tally
 

@@ -13,7 +13,8 @@ from ars.report.paper.cells import Cell
 from ars.report.paper.published import Setting
 from ars.report.table import Block, Row, make_row, make_table
 from ars.runs.paths import MAIN
-from ars.runs.run import Inputs, ReportError
+from ars.runs.records import ReportError
+from ars.runs.run import Inputs
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from ars.report.paper.sheet import WHERE, Line, Sheet, Value, number, numbers, p
 from ars.report.style import INK, MUTED, Picture, data_uri, fit, style
 from ars.report.views import Mask
 from ars.runs.paths import MASK_DRAWS, MASKS
-from ars.runs.run import ReportError
+from ars.runs.records import ReportError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
