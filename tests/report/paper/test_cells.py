@@ -7,12 +7,12 @@ import pytest
 import yaml
 
 from ars.report.paper.cells import load_cells
-from ars.report.paper.entries import make_entries, make_lineups
+from ars.report.paper.entries import make_lineups
 from ars.report.paper.masks import load_masks
 from ars.report.paper.results import write_results
 from ars.runs.records import ReportError
 
-from .conftest import build_cell
+from .conftest import build_cell, entries_of
 
 
 def test_what_a_cell_does_not_have_is_none(tmp_path):
@@ -59,7 +59,7 @@ def test_labels_of_a_sweep_are_recipes_of_their_own(tmp_path):
         path = build_cell(tmp_path / "fast", seed=seed)
         path.rename(path.with_name(f"{path.name}-long"))
         build_cell(tmp_path / "fast", seed=seed)
-    entries = make_entries(load_cells(tmp_path))
+    entries = entries_of(tmp_path)
     assert [(entry.first.sweep, len(entry.cells)) for entry in entries] == [("fast", 2), ("fast+long", 2)]
     write_results(tmp_path, tmp_path)
     links = re.findall(r'href="(fast[^"]+)"', (tmp_path / "index.html").read_text(encoding="utf-8"))
@@ -75,7 +75,7 @@ def test_other_norms_are_refused(tmp_path):
 
 
 def test_recipes_are_never_averaged(results):
-    entries = make_entries(load_cells(results))
+    entries = entries_of(results)
     at = [e for e in entries if (e.first.kind, e.first.k, e.first.sigma) == ("cifar_backgrounds", 64, 0.5)]
     assert [(entry.first.sweep, entry.label, len(entry.cells)) for entry in at] == [
         ("fast", "Cohen et al.", 2), ("fast", "static mask", 1), ("fast", "ARS", 2), ("paper", "Cohen et al.", 1),
@@ -95,7 +95,7 @@ def test_backgrounds_are_said_to_be_others(tmp_path):
 def test_seeds_that_are_not_certified_yet_are_counted(tmp_path):
     build_cell(tmp_path / "fast")
     build_cell(tmp_path / "fast", seed=1, certified=False)
-    [entry] = make_entries(load_cells(tmp_path))
+    [entry] = entries_of(tmp_path)
     assert entry.seeds == "1 of 2"
     assert len(entry.certified("cohen", 0.0).values) == 1
     assert json.loads((entry.cells[1].path / "timing.json").read_text())["train_seconds"] == pytest.approx(
@@ -135,7 +135,7 @@ def test_sweeps_of_one_recipe_stand_together(tmp_path):
     build_cell(tmp_path / "rivals", method="unicr")
     build_cell(tmp_path / "cross", k=32)
     build_cell(tmp_path / "best")
-    entries = make_entries(load_cells(tmp_path))
+    entries = entries_of(tmp_path)
     found = [(it.first.recipe_name, it.first.k, it.first.method, [cell.seed for cell in it.cells]) for it in entries]
     assert found == [
         ("fast", 32, "adaptive", [0]),
@@ -155,7 +155,7 @@ def test_a_seed_that_is_there_twice_is_named(tmp_path):
         build_cell(tmp_path / sweep)
         name_sweep(tmp_path / sweep, "fast")
     with pytest.raises(ReportError, match=r"headline/.* and seeds/.* the same seed"):
-        make_entries(load_cells(tmp_path))
+        entries_of(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -176,10 +176,10 @@ def test_seeds_that_were_trained_differently_are_not_averaged(tmp_path, one, oth
         recipe = yaml.safe_load((path / "recipe.yaml").read_text())
         (path / "recipe.yaml").write_text(yaml.safe_dump({**recipe, **more}))
     if alike:
-        assert len(make_entries(load_cells(tmp_path))) == 1
+        assert len(entries_of(tmp_path)) == 1
         return
     with pytest.raises(ReportError, match="trained differently"):
-        make_entries(load_cells(tmp_path))
+        entries_of(tmp_path)
 
 
 def test_all_seeds_are_compared_and_not_only_neighbours(tmp_path):
@@ -189,7 +189,7 @@ def test_all_seeds_are_compared_and_not_only_neighbours(tmp_path):
         recipe = yaml.safe_load((path / "recipe.yaml").read_text())
         (path / "recipe.yaml").write_text(yaml.safe_dump({**recipe, **more}))
     with pytest.raises(ReportError, match=r"seed0 and .*seed2 .* trained differently"):
-        make_entries(load_cells(tmp_path))
+        entries_of(tmp_path)
 
 
 def edit_vote(path, **changes):
@@ -214,11 +214,11 @@ def test_seeds_with_other_images_are_not_averaged(tmp_path, one, other, counts):
     build_cell(tmp_path / "fast", **one)
     build_cell(tmp_path / "fast", seed=1, **other)
     with pytest.raises(ReportError, match=f"seed0 and .*seed1 .* different test images, {counts}"):
-        make_entries(load_cells(tmp_path))
+        entries_of(tmp_path)
 
 
 def test_votes_on_other_numbers_of_images_are_not_averaged(tmp_path):
     build_cell(tmp_path / "fast", certified=False)
     edit_vote(build_cell(tmp_path / "fast", seed=1, certified=False), images=9_000)
     with pytest.raises(ReportError, match="voted on 10000 and 9000"):
-        make_entries(load_cells(tmp_path))
+        entries_of(tmp_path)

@@ -1,9 +1,5 @@
 """How far methods are apart, against numbers that are computed here from the JSON lines alone."""
 
-import csv
-import gzip
-import io
-import json
 import math
 import re
 import shutil
@@ -14,13 +10,11 @@ from dataclasses import replace
 import pytest
 
 from ars.report.measures import Lead
-from ars.report.paper.cells import load_cells
-from ars.report.paper.entries import make_entries
-from ars.report.paper.results import make_sheets, write_results
-from ars.report.paper.sheet import ahead, to_csv, to_markdown
+from ars.report.paper.results import write_results
+from ars.report.paper.sheet import ahead, to_markdown
 from ars.runs.vote_count import read_tally
 
-from .conftest import build_cell
+from .conftest import build_cell, lines_of, rows_of, sheets_of
 
 METHODS = ("cohen", "static_mask", "adaptive")
 
@@ -35,18 +29,17 @@ def root(tmp_path):
 
 
 def sheet(root, name="leads"):
-    return {sheet.name: sheet for sheet in make_sheets(make_entries(load_cells(root)))}.get(name)
+    return sheets_of(root).get(name)
 
 
 def rows(root, name="leads", **wanted):
-    found = csv.DictReader(io.StringIO(to_csv(it) if (it := sheet(root, name)) else ""))
-    return [row for row in found if all(row[key] == value for key, value in wanted.items())]
+    found = sheet(root, name)
+    return rows_of(found, **wanted) if found else []
 
 
 def radii(root, method, seed, bound):
     """The radius of every image that is certified and right, in 1/255; 0 elsewhere."""
-    path = root / f"fast/{method}-k64-s0.5-seed{seed}/certify/test/records.jsonl.gz"
-    records = [json.loads(line) for line in gzip.decompress(path.read_bytes()).decode().splitlines()]
+    records = lines_of(root / f"fast/{method}-k64-s0.5-seed{seed}")
     return [255 * it["radii"][bound] * (it["candidate"] == it["truth"]) for it in records]
 
 

@@ -1,20 +1,17 @@
 """Masks as they are shown: stretched, and no other than they are; and where they lie, for masks of known shares."""
 
-import csv
-import io
-
 import numpy as np
 import pytest
 
 from ars.report.paper.cells import load_cells
-from ars.report.paper.entries import make_entries, make_lineups
+from ars.report.paper.entries import make_lineups
 from ars.report.paper.masks import draw_masks, load_masks
-from ars.report.paper.results import draw_all, make_sheets
-from ars.report.paper.sheet import to_csv, to_markdown
+from ars.report.paper.results import draw_all
+from ars.report.paper.sheet import to_markdown
 from ars.runs.paths import MASK_DRAWS
 from ars.runs.records import ReportError
 
-from .conftest import build_cell
+from .conftest import build_cell, entries_of, rows_of, sheets_of
 
 HALF = np.full((64, 64), 100, np.uint8)
 HALF[:, 32:] = 200  # of the squares, a fifth is on the left
@@ -65,7 +62,7 @@ def test_the_static_mask_is_the_last_of_its_row(tmp_path):
     for k in (32, 64):
         build_cell(tmp_path / "fast", k=k, masks=2)
     build_cell(tmp_path / "fast", method="static_mask", k=64, seed=3, masks=2)
-    views = make_lineups(make_entries(load_cells(tmp_path)))
+    views = make_lineups(entries_of(tmp_path))
     [name] = [drawn.name for drawn in draw_all(views) if drawn.name.startswith("masks")]
     assert name == "masks-fast-cifar_backgrounds-s0.5.svg"
     small, large = (load_masks(view.masked) for view in views)
@@ -89,12 +86,8 @@ def put_masks(root, masks, *, boxes=True, seed=0):
     return path / "masks.npz"
 
 
-def table(root):
-    return {sheet.name: sheet for sheet in make_sheets(make_entries(load_cells(root)))}.get("masks")
-
-
 def only_row(root):
-    [row] = csv.DictReader(io.StringIO(to_csv(table(root))))
+    [row] = rows_of(sheets_of(root)["masks"])
     return row
 
 
@@ -130,10 +123,11 @@ def test_a_mask_that_hides_everything_lies_nowhere(tmp_path):
 
 def test_the_masks_are_among_the_sources(tmp_path):
     path = put_masks(tmp_path, [HALF])
-    assert path in table(tmp_path).sources
-    assert "fast: [0](../fast/adaptive-k64-s0.5-seed0/recipe.yaml)" in to_markdown(table(tmp_path))
+    table = sheets_of(tmp_path)["masks"]
+    assert path in table.sources
+    assert "fast: [0](../fast/adaptive-k64-s0.5-seed0/recipe.yaml)" in to_markdown(table)
 
 
 def test_without_masks_there_is_no_table(tmp_path):
     build_cell(tmp_path / "fast")
-    assert table(tmp_path) is None
+    assert "masks" not in sheets_of(tmp_path)

@@ -12,20 +12,7 @@ from ars.cli.main import main
 from ars.report.paper.results import read_outputs, write_results
 from ars.report.writing import remove_others
 
-from .conftest import build_cell, build_results, check_traceable, files_of
-
-
-@pytest.fixture(scope="module")
-def results(tmp_path_factory):
-    """A results folder with its outputs in it; tests that change it take a copy."""
-    root = build_results(tmp_path_factory.mktemp("module") / "results")
-    write_results(root, root)
-    return root
-
-
-@pytest.fixture
-def copied(results, tmp_path):
-    return shutil.copytree(results, tmp_path / "elsewhere" / "clone")
+from .conftest import build_cell, check_traceable, files_of
 
 
 def test_two_builds_are_equal_byte_by_byte(results, copied, tmp_path):
