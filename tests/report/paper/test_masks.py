@@ -42,6 +42,8 @@ def test_masks_with_their_largest_weights_are_shown_as_they_are(tmp_path):
     assert shown.largest.tolist() == pytest.approx([0.02, 0.5])
     with pytest.raises(ReportError, match="for each of 2 masks"):
         made(tmp_path / "again", masks, largest=np.array([0.02], np.float32))
+    with pytest.raises(ReportError, match="does not hold masks"):
+        made(tmp_path / "small", masks[:, :8, :8])
 
 
 def texts(figure):
@@ -108,26 +110,26 @@ def test_seeds_have_a_deviation_and_one_range(tmp_path):
     assert float(row["inside_std"]) == pytest.approx(42.4, abs=0.5)
 
 
-def test_without_outlines_only_the_noise_is_known(tmp_path):
-    put_masks(tmp_path, [np.full((64, 64), 255, np.uint8)], boxes=False)
-    row = only_row(tmp_path)
-    assert (row["inside"], row["inside_range"], row["area"]) == ("", "", "")
-    assert (float(row["noise_left"]), row["noise_left_range"]) == (1.0, "1.00")
+@pytest.mark.parametrize(
+    ("value", "boxes", "expected"),
+    [
+        (
+            255,
+            False,
+            {"inside": "", "inside_range": "", "area": "", "noise_left": "1.0000", "noise_left_range": "1.00"},
+        ),
+        (0, True, {"inside": "0.000", "noise_left": "0.0000"}),  # a mask that hides everything lies nowhere
+    ],
+)
+def test_without_outlines_or_weights_only_the_noise_is_known(tmp_path, value, boxes, expected):
+    put_masks(tmp_path, [np.full((64, 64), value, np.uint8)], boxes=boxes)
+    assert only_row(tmp_path).items() >= expected.items()
 
 
-def test_a_mask_that_hides_everything_lies_nowhere(tmp_path):
-    put_masks(tmp_path, [np.zeros((64, 64), np.uint8)])
-    row = only_row(tmp_path)
-    assert (float(row["inside"]), float(row["noise_left"])) == (0.0, 0.0)
-
-
-def test_the_masks_are_among_the_sources(tmp_path):
-    path = put_masks(tmp_path, [HALF])
-    table = sheets_of(tmp_path)["masks"]
+def test_the_masks_are_among_the_sources_and_without_any_there_is_no_table(tmp_path):
+    build_cell(tmp_path / "without" / "fast")
+    assert "masks" not in sheets_of(tmp_path / "without")
+    path = put_masks(tmp_path / "with", [HALF])
+    table = sheets_of(tmp_path / "with")["masks"]
     assert path in table.sources
     assert "fast: [0](../fast/adaptive-k64-s0.5-seed0/recipe.yaml)" in to_markdown(table)
-
-
-def test_without_masks_there_is_no_table(tmp_path):
-    build_cell(tmp_path / "fast")
-    assert "masks" not in sheets_of(tmp_path)

@@ -1,7 +1,7 @@
 """Every measure of every entry, accuracies at the radii and numbers of images that the paper has, and what was run."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from ars.certification.bounds import Bound
@@ -201,9 +201,9 @@ def _line(cells: tuple[Cell, ...]) -> Line:
         "cells": len(cells),
         "certified": sum(bool(cell.runs) for cell in cells),
         "voted": sum(cell.vote is not None for cell in cells),
-        "device": _every("device", [cell.environment for cell in cells]),
-        "certified_on": _every("device", [cell.certified_with for cell in cells]),
-        "torch": _every("torch", [cell.environment for cell in cells]),
+        "device": _every("device", (cell.environment for cell in cells)),
+        "certified_on": _every("device", (cell.certified_with for cell in cells)),
+        "torch": _every("torch", (cell.environment for cell in cells)),
     }
     for name, part in PARTS.items():
         minutes = [cell.seconds[part] / 60 for cell in cells if part in cell.seconds]
@@ -211,10 +211,9 @@ def _line(cells: tuple[Cell, ...]) -> Line:
     return Line(values)
 
 
-def _every(name: str, environments: Sequence[dict[str, str]]) -> str | None:
+def _every(name: str, environments: Iterable[dict[str, str]]) -> str | None:
     """What the environments say of this, joined; None where none says anything."""
-    found = dict.fromkeys(it[name] for it in environments if name in it)
-    return ", ".join(found) or None
+    return ", ".join(dict.fromkeys(told[name] for told in environments if name in told)) or None
 
 
 def _key(cell: Cell) -> tuple[object, ...]:

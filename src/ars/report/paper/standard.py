@@ -100,8 +100,12 @@ def at_a_glance(entries: Sequence[Entry], recipe: str) -> Sheet:
     inputs = {entry.setting[:2]: entry.first.inputs for entry in mine}
     lines = []
     for k, sigma in sorted({(k, sigma) for k, sigma, _ in settings}):
-        cells: dict[str, Value] = {method: _cell(mine, (k, sigma, method)) for method in methods}
-        lines.append(Line({"k": k, "sigma": f"{sigma:g}", **cells, "inputs": inputs.get((k, sigma))}))
+        values: dict[str, Value] = {"k": k, "sigma": f"{sigma:g}", "inputs": inputs.get((k, sigma))}
+        for method in methods:
+            [entry] = entries_of(mine, KIND, (k, sigma, method))
+            ours, paper = percent(entry.certified("cohen", 0.0)), published.text(KIND, (k, sigma, method))
+            values[method] = f"{ours or UNDECIDED} / {paper}"
+        lines.append(Line(values))
     columns = [*COLUMNS[:2], *words(**{method: method_name(method) for method in methods}, inputs="our inputs")]
     run = {entry.setting for entry in mine} & settings
     about = f"Each cell: ours / the paper's. Recipe: {recipe}; [table-1.md](table-1.md) has the recipe of every number."
@@ -114,8 +118,3 @@ def at_a_glance(entries: Sequence[Entry], recipe: str) -> Sheet:
         tuple(cell for entry in mine for cell in entry.cells),
         lead=f"{how_much(len(run), len(settings), 'cells')} {'; '.join(how_certified(mine))}.",
     )
-
-
-def _cell(mine: Sequence[Entry], setting: Setting) -> str:
-    [entry] = entries_of(mine, KIND, setting)
-    return f"{percent(entry.certified('cohen', 0.0)) or UNDECIDED} / {published.text(KIND, setting)}"
