@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from ars.certification.settings import Schedule
 from ars.report.measures import Spread, in_units, outcomes, round_radii, rounded, show_grid_radius, show_radius
-from ars.runs.run import ReportError
+from ars.runs.records import ReportError
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from ars.certification.bounds import Bound
 from ars.methods.registry import methods
 from ars.report.measures import Lead, Outcomes, heading_of, method_name, outcomes, paired_lead
 from ars.runs.paths import NOT_OF_WEIGHTS
-from ars.runs.run import ReportError, Run, Settings, alike, settings_difference
+from ars.runs.records import ReportError
+from ars.runs.run import Run, Settings, alike, settings_difference
 
 NOT_OF_TRAINING = {"seed", "certify", "classifier.from_run", "classifier.sha256", *NOT_OF_WEIGHTS}
 """Keys in which the seeds of a row may differ: a classifier that was trained before has a seed of its own."""
@@ -132,18 +133,18 @@ def _trainings(runs: Iterable[Run]) -> list[Group]:
 
     A model that was not trained here has no seeds: others of its name are other trainings.
     """
+
+    def alike(one: Run, other: Run) -> bool:
+        given = "model" in one.recipe or "model" in other.recipe
+        return same_training(one.recipe, other.recipe) and not (given and one.model != other.model)
+
     kinds: list[list[Run]] = []
     for run in runs:
-        like = next((kind for kind in kinds if _same_training(kind[0], run)), None)
+        like = next((kind for kind in kinds if alike(kind[0], run)), None)
         kinds.append([run]) if like is None else like.append(run)
     groups = [make_group(kind) for kind in kinds]
     several = len(groups) > 1
     return [replace(group, variant=number) for number, group in enumerate(groups, start=1)] if several else groups
-
-
-def _same_training(one: Run, other: Run) -> bool:
-    given = "model" in one.recipe or "model" in other.recipe
-    return same_training(one.recipe, other.recipe) and not (given and one.model != other.model)
 
 
 def _section_key(run: Run) -> tuple[object, ...]:

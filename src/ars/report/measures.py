@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from ars.certification.bounds import Bound
 from ars.methods.registry import methods
-from ars.runs.records import Record
-from ars.runs.run import ReportError, Run
+from ars.runs.records import Record, ReportError
+from ars.runs.run import Run
 from ars.theory import Norm
 from ars.theory.numbers import truncate
 

@@ -104,13 +104,16 @@ def opening(views: Sequence[View]) -> View:
 def settings_of(groups: Sequence[Group]) -> list[tuple[str, str]]:
     """How the groups were certified: a name, and one text for all or whose is which."""
     every = [run for group in groups for run in group.runs]
+    draws = {
+        group.label: [record.certificate.n_estimate for run in group.runs for record in run.records] for group in groups
+    }
     values: list[tuple[str, Callable[[Group], str]]] = [
         ("training seeds", lambda group: _join(run.seed for run in group.runs)),
         ("images", lambda group: judged_text(group.runs, every)),
         ("subset", lambda group: group.settings.subset),
         ("seed of the test inputs", lambda group: f"{group.runs[0].inputs.data.get('seed', 0)}"),
         ("draws per image, N", lambda group: str(group.settings.schedule)),
-        ("draws made, on average", lambda group: f"{mean(_draws(group)):,.0f}"),
+        ("draws made, on average", lambda group: f"{mean(draws[group.label]):,.0f}"),
         ("failure probability, α", lambda group: f"{group.settings.alpha}"),
         ("bound", lambda group: BOUND_NAMES[group.settings.bound]),
         ("noise of the steps", _noise),
@@ -132,10 +135,6 @@ def _noise(group: Group) -> str:
     """The noise levels of the steps; those of each run where a split was learned."""
     levels = dict.fromkeys(_join(f"{sigma:.4g}" for sigma in run.settings.sigmas) for run in group.runs)
     return " or ".join(levels) or "by image"
-
-
-def _draws(group: Group) -> list[int]:
-    return [record.certificate.n_estimate for run in group.runs for record in run.records]
 
 
 def environments(runs: Sequence[Run]) -> list[str]:

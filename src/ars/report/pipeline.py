@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from ars.report.measures import BOUND_NAMES, heading_of, method_name, show_radius, unit_name
 from ars.report.style import BAD, GOOD, INK, MUTED, Picture, data_uri, fit, style
 from ars.runs.paths import PACKED
-from ars.runs.run import ReportError, Run
+from ars.runs.records import ReportError
+from ars.runs.run import Run
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

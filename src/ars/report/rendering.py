@@ -53,15 +53,14 @@ def make_columns(block: Block, rows: Sequence[Row | None] | None = None) -> list
 
     names = [("standard", "acc %", ""), *((f"≥ {r}{unit}", f"r≥{r}", WIDE) for r in map(radius_name, block.radii))]
     spreads = [(row.standard, *row.certified) if row else (Spread(),) * len(names) for row in rows]
-    standard, *certified = (
-        Column(name, short, tuple(map(percent, found)), tuple(map(_bar, found)), kind)
-        for (name, short, kind), found in zip(names, zip(*spreads, strict=True), strict=True)
-    )
+    accuracies = []
+    for (name, short, kind), found in zip(names, zip(*spreads, strict=True), strict=True):
+        bars = tuple(100 * spread.mean if spread.values else None for spread in found)
+        accuracies.append(Column(name, short, tuple(map(percent, found)), bars, kind))
     average = "avg radius" + (f" ({unit})" if unit else "")
     return [
         column("method", "method", lambda row: row.group.label),
-        standard,
-        *certified,
+        *accuracies,
         column(average, "avg r", lambda row: _radius(row.average_radius, norm)),
         column("abstained", "abst", lambda row: percent(row.abstentions), detail=True),
         column("seeds", "seeds", lambda row: str(len(row.group.runs)), detail=True),
@@ -70,10 +69,6 @@ def make_columns(block: Block, rows: Sequence[Row | None] | None = None) -> list
         *([column("N", "N", lambda row: row.group.draws)] if block.section.draws is None else []),
         column("s/image", "s/im", lambda row: f"{row.seconds.mean:.2g}", detail=True),
     ]
-
-
-def _bar(spread: Spread) -> float | None:
-    return 100 * spread.mean if spread.values else None
 
 
 def note(block: Block) -> str:
@@ -211,9 +206,8 @@ def _json_row(row: Row, radii: Sequence[float]) -> dict[str, Any]:
 
 
 def _json_lead(lead: Lead | None, scale: int = 1) -> dict[str, float | None] | None:
-    if lead is None:
-        return None
-    return {"mean": scale * lead.mean, "standard_error": None if lead.error is None else scale * lead.error}
+    error = None if lead is None or lead.error is None else scale * lead.error
+    return None if lead is None else {"mean": scale * lead.mean, "standard_error": error}
 
 
 def _json_spread(spread: Spread) -> dict[str, Any]:

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 from ars.certification.bounds import Bound
 from ars.report.grouping import Group, comparable, standard_lead
 from ars.report.measures import Lead, Spread, norm_name, rounded, show_radius, unit_name
-from ars.report.paper.published import lacking, published_text
+from ars.report.paper import published
 from ars.report.pipeline import Pipeline
 from ars.report.rendering import UNDECIDED, WIDE, Column, make_columns, note, percent
-from ars.report.table import Block, Row, Table
+from ars.report.table import Block, Row
 from ars.runs.run import Run, train_seconds
 from ars.runs.vote_count import read_tally
 
@@ -81,12 +81,8 @@ class View:
         return [(member, row) for member, row in pairs if row or (not member.group and block is self.blocks[0])]
 
 
-def views_of_runs(table: Table, pipelines: Mapping[str, Pipeline]) -> list[View]:
-    """A view per section of run folders; pipelines are given by run name."""
-    return [_view_of(blocks, pipelines) for blocks in table.sections]
-
-
-def _view_of(blocks: tuple[Block, ...], pipelines: Mapping[str, Pipeline]) -> View:
+def view_of_runs(blocks: tuple[Block, ...], pipelines: Mapping[str, Pipeline]) -> View:
+    """The view of a section of run folders; pipelines are given by run name."""
     section = blocks[0].section
     first, norm = section.first, section.first.settings.norm
     _, height, width = first.shape
@@ -99,8 +95,8 @@ def _view_of(blocks: tuple[Block, ...], pipelines: Mapping[str, Pipeline]) -> Vi
         about=f"{norm_name(norm)} perturbations, radii in {'1/255' if norm == 'linf' else 'units'} of the pixel range; "
         f"{blocks[0].caption}; {blocks[0].judged}.",
         blocks=blocks,
-        members=tuple(_member_of(group, published_text(first.kind, (*at, group.method))) for group in section.groups),
-        missing=lacking(first.kind, at, {group.method for group in section.groups}),
+        members=tuple(_member_of(group, published.text(first.kind, (*at, group.method))) for group in section.groups),
+        missing=published.lacking(first.kind, at, {group.method for group in section.groups}),
         pipelines=tuple(sorted((found[0] for found in drawn if found), key=lambda one: -len(one.stages.rows))),
         listed=section.runs,
     )
@@ -128,8 +124,8 @@ class Comparison:
     members: tuple[Member, ...]
     best: tuple[bool, ...]
     """Which members are the best; none where not all can be compared."""
-    columns: tuple[Column, ...]
-    details: tuple[Column, ...]
+    columns: Sequence[Column]
+    details: Sequence[Column]
     verdict: str
     first: str
     """The label of the member that the leads are of."""
@@ -153,13 +149,17 @@ def compare(view: View, block: Block) -> Comparison:
         block=block,
         members=tuple(member for member, _ in rows),
         best=tuple(id(row) in marked for _, row in rows),
-        columns=tuple(columns),
-        details=tuple(details),
+        columns=columns,
+        details=details,
         verdict=_verdict(block, order, fair=fair, lead=leads[0][1] if leads else None),
         first=order[0][0].label if order else "",
-        leads=tuple((other, lead_text(own), lead_text(vote)) for other, own, vote in leads if own or vote),
+        leads=tuple((other, _text(own), _text(vote)) for other, own, vote in leads if own or vote),
         note=note(block),
     )
+
+
+def _text(lead: Lead | None) -> str:
+    return UNDECIDED if lead is None else lead.text()
 
 
 def _lay_out(view: View, block: Block) -> tuple[list[Column], list[Column]]:
@@ -208,10 +208,5 @@ def _verdict(block: Block, order: Sequence[tuple[Member, Row]], *, fair: bool, l
     if lead.mean <= 0:  # the lead is over the seeds that both have
         return f"{best.label} has the highest mean: {says}; but on the same seeds {other.label} is not behind."
     if lead.error is not None and lead.mean > 2 * lead.error:
-        return f"{best.label} is best: {says}, {lead_text(lead)} points more than {other.label}, the next."
-    return f"{best.label} is ahead: {says}, but its lead over {other.label}, {lead_text(lead)} points, may be chance."
-
-
-def lead_text(lead: Lead | None) -> str:
-    """A lead in points with its standard error; a dash where there is none."""
-    return UNDECIDED if lead is None else lead.text()
+        return f"{best.label} is best: {says}, {lead.text()} points more than {other.label}, the next."
+    return f"{best.label} is ahead: {says}, but its lead over {other.label}, {lead.text()} points, may be chance."

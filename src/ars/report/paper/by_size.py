@@ -13,7 +13,7 @@ from ars.report.measures import Spread, method_name, method_rank
 from ars.report.paper.cells import Cell
 from ars.report.paper.entries import Entry
 from ars.report.paper.notes import alphas, other_images, several_alphas
-from ars.report.paper.published import CERTIFIED, published_rows
+from ars.report.paper.published import CERTIFIED, rows
 from ars.report.style import MUTED, Look, Picture, looks_of, style
 
 if TYPE_CHECKING:
@@ -53,11 +53,11 @@ class Trend:
 def make_trends(entries: Sequence[Entry]) -> list[Trend]:
     """Standard accuracies of the entries of one recipe, benchmark and sigma, under Cohen et al.'s bound."""
     kind, sigma = entries[0].first.kind, entries[0].first.sigma
-    rows = [row for row in published_rows(kind) if row.table in CERTIFIED]  # of models that were certified
+    printed = [row for row in rows(kind) if row.table in CERTIFIED]  # of models that were certified
     trends = _trends(entries, lambda entry: entry.certified("cohen", 0.0))
     for trend in trends:
         at = [(k, sigma, trend.method) for k in trend.ours]
-        trend.paper.update((row.k, row.accuracy) for row in rows if row.setting in at)
+        trend.paper.update((row.k, row.accuracy) for row in printed if row.setting in at)
     return trends
 
 

@@ -13,7 +13,8 @@ from ars.report.paper.cells import Cell
 from ars.report.paper.published import Setting
 from ars.report.table import Block, Row, make_row, make_table
 from ars.runs.paths import MAIN
-from ars.runs.run import Inputs, ReportError
+from ars.runs.records import ReportError
+from ars.runs.run import Inputs
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,10 @@ class Entry:
         return Spread(tuple(value / 60 for value in seconds if value is not None))
 
 
+NOT_RUN = Entry(())
+"""What stands where the paper has a setting and we do not: it has no measures."""
+
+
 @dataclass(frozen=True)
 class Lineup:
     """All methods at one k and sigma, trained by one recipe."""
@@ -189,12 +194,12 @@ def make_entries(cells: Iterable[Cell]) -> list[Entry]:
                 f"{one.name} and {other.name} are called seeds of one recipe, {one.recipe_name}, but were trained "
                 f"differently; {advice}"
             )
-        _check_images(one, other)
+        _check_same_images(one, other)
     return entries
 
 
-def _check_images(one: Cell, other: Cell) -> None:
-    """Refuse seeds that answered for different images: their mean would be of none of the two sets."""
+def _check_same_images(one: Cell, other: Cell) -> None:
+    """A mean over seeds that answered for different images would be of none of the two sets."""
     mine, theirs = one.runs.get(MAIN), other.runs.get(MAIN)
     if mine and theirs and not mine.same_images(theirs):
         raise ReportError(

@@ -8,7 +8,7 @@ from ars.report.grouping import Group, comparable, radius_lead, standard_lead
 from ars.report.measures import Lead, rounded
 from ars.report.paper.entries import Entry, Lineup, make_lineups
 from ars.report.paper.notes import notes, suffix_of, title_of
-from ars.report.paper.sheet import HOW, WHERE, Line, Sheet, Value, ahead, how, numbers, where, words
+from ars.report.paper.sheet import HOW, WHERE, Line, Sheet, ahead, how, numbers, where, words
 
 POINTS = "Points of accuracy: the first method less the second, mean over the seeds that both have."
 ERRORS = (
@@ -71,7 +71,7 @@ def all_leads(entries: Sequence[Entry], bound: Bound) -> Sheet:
         *words(vote_by_seed="its single seeds"),
         *HOW,
     )
-    shown = [entry for line in lines for entry in line.entries]
+    shown = [entry for line in lines for entry in (line.entry, line.over)]
     told = notes(shown, bound, ERRORS, COMPARABLE, accuracies=POINTS)
     return Sheet(f"leads{suffix_of(bound)}", f"How far methods are apart{title_of(bound)}", columns, lines, told)
 
@@ -86,16 +86,16 @@ def _pairs(lineup: Lineup) -> list[tuple[Entry, Entry]]:
 def _line(one: Entry, other: Entry, bound: Bound) -> Line:
     standard, radius = certified_leads(one, other, bound), certified_leads(one, other, bound, radius_lead)
     vote = vote_leads(one, other)
-    values: tuple[Value, ...] = (
-        *where(one),
-        other.label,
-        ahead(standard[0]) if standard else None,
-        _by_seed(standard),
-        ahead(radius[0], scale=255, decimals=2) if radius else None,
-        ahead(vote[0]) if vote else None,
-        _by_seed(vote),
-        *how(one if standard else None),
-    )
+    values = {
+        **where(one),
+        "less": other.label,
+        "standard_accuracy": ahead(standard[0]) if standard else None,
+        "standard_accuracy_by_seed": _by_seed(standard),
+        "average_radius_255": ahead(radius[0], scale=255, decimals=2) if radius else None,
+        "vote": ahead(vote[0]) if vote else None,
+        "vote_by_seed": _by_seed(vote),
+        **(how(one) if standard else {}),
+    }
     return Line(values, one, other)
 
 

@@ -17,7 +17,7 @@ from ars.report.paper.sheet import WHERE, Line, Sheet, Value, number, numbers, p
 from ars.report.style import INK, MUTED, Picture, data_uri, fit, style
 from ars.report.views import Mask
 from ars.runs.paths import MASK_DRAWS, MASKS
-from ars.runs.run import ReportError
+from ars.runs.records import ReportError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -209,18 +209,18 @@ def where_masks_lie(entries: Sequence[Entry]) -> Sheet:
     return Sheet("masks", "Where masks lie, and the noise they leave", columns, lines, tuple(told), files=files)
 
 
-def _values(entry: Entry, seeds: Sequence[Masks]) -> tuple[Value, ...]:
+def _values(entry: Entry, seeds: Sequence[Masks]) -> dict[str, Value]:
     (within, within_range), (noise, noise_range) = _spread(seeds, inside, 100, 0), _spread(seeds, noise_left, 1, 2)
     areas = [tall * wide / entry.first.k**2 for *_, tall, wide in seeds[0].boxes] if seeds[0].boxes is not None else []
-    return (
-        *where(entry),
-        percent(within),
-        within_range,
-        number(100 * float(np.mean(areas))) if areas else None,
-        scaled(noise, decimals=2),
-        noise_range,
-        len(seeds[0].masks),
-    )
+    return {
+        **where(entry),
+        "inside": percent(within),
+        "inside_range": within_range,
+        "area": number(100 * float(np.mean(areas))) if areas else None,
+        "noise_left": scaled(noise, decimals=2),
+        "noise_left_range": noise_range,
+        "images": len(seeds[0].masks),
+    }
 
 
 def _spread(

@@ -70,7 +70,7 @@ def notes(
     certified: bool = True,
 ) -> tuple[str, ...]:
     """The notes of a sheet with these entries, whose numbers are of certified images or of the whole test set."""
-    shown = list(entries)
+    shown = [entry for entry in entries if entry.cells]
     pasted = any(entry.first.kind == "cifar_backgrounds" and entry.first.k > 32 for entry in shown)
     return (
         *([CLASS_BOUNDS] if bound == "classes" else []),
@@ -82,6 +82,20 @@ def notes(
         *(f"{MARK} {sentence}" for sentence in other_images(shown, certified=certified)),
         *([PARTIAL] if any(entry.missing for entry in shown) else []),
     )
+
+
+def annotated(sheet: Sheet, bound: Bound, *more: str, abstentions: str = ABSTENTIONS, certified: bool = True) -> Sheet:
+    """The table with its notes, and with a mark beside the number of images of the rows that answered for others."""
+    shown = [line.entry for line in sheet.lines if line.entry.cells]
+    apart = {id(entry) for some in _apart(shown, certified=certified) for entry in some}
+    lines = [
+        replace(line, values={**line.values, "images": f"{line.values['images']} {MARK}"})
+        if id(line.entry) in apart and line.values.get("images") is not None
+        else line
+        for line in sheet.lines
+    ]
+    told = notes(shown, bound, *more, abstentions=abstentions, certified=certified)
+    return replace(sheet, lines=tuple(lines), notes=told)
 
 
 def whose(values: Iterable[tuple[Entry, str]]) -> str:
@@ -114,22 +128,6 @@ def other_images(entries: Iterable[Entry], *, certified: bool = True) -> list[st
         f"{some[0].first.benchmark} at k = {some[0].first.k}."
         for some in _apart(every, certified=certified)
     ]
-
-
-def marked(sheet: Sheet, *, certified: bool = True) -> Sheet:
-    """The table with a mark beside the number of images of the rows that answered for others."""
-    place = next((number for number, column in enumerate(sheet.columns) if column.name == "images"), None)
-    shown = [line.entry for line in sheet.lines if line.entry]
-    apart = {id(entry) for some in _apart(shown, certified=certified) for entry in some}
-    if place is None or not apart:
-        return sheet
-    lines = []
-    for line in sheet.lines:
-        values = list(line.values)
-        if id(line.entry) in apart and values[place] is not None:
-            values[place] = f"{values[place]} {MARK}"
-        lines.append(replace(line, values=tuple(values)))
-    return replace(sheet, lines=tuple(lines))
 
 
 def _apart(entries: Iterable[Entry], *, certified: bool) -> list[list[Entry]]:

@@ -6,13 +6,13 @@ from functools import partial
 
 from ars.certification.bounds import Bound
 from ars.report.page import make_page
+from ars.report.paper import published
 from ars.report.paper.by_size import draw_by_size
 from ars.report.paper.cells import Cell
 from ars.report.paper.entries import Entry, Lineup, at_one_sigma, entries_by_size
 from ars.report.paper.leads import certified_leads, pair_up, vote_leads
 from ars.report.paper.masks import pictures
 from ars.report.paper.notes import BACKGROUNDS, ONE_COUNT, alphas, other_images, recipe_notes, several_alphas
-from ars.report.paper.published import lacking, published_text
 from ars.report.paper.sheet import Sheet
 from ars.report.style import Look, Picture
 from ars.report.views import Leads, Member, View
@@ -70,7 +70,7 @@ def _view(lineup: Lineup) -> View:
         blocks=lineup.blocks,
         members=tuple(member for member, _ in pairs),
         notes=_notes(lineup),
-        missing=lacking(first.kind, (first.k, first.sigma), {entry.first.method for entry in lineup.entries}),
+        missing=published.lacking(first.kind, (first.k, first.sigma), {entry.first.method for entry in lineup.entries}),
         masks=masks,
         mask_note=mask_note,
         lead=lead,
@@ -88,7 +88,7 @@ def _member(entry: Entry) -> Member:
         group=entry.main,
         votes=entry.votes,
         minutes=entry.train_minutes,
-        paper=published_text(entry.first.kind, entry.setting) or "",
+        paper=published.text(entry.first.kind, entry.setting) or "",
         recipes=tuple((cell.seed, anchor(cell)) for cell in entry.cells),
     )
 

@@ -20,7 +20,7 @@ from ars.report.paper.standard import appendix, at_a_glance, table_one
 from ars.report.pipeline import make_pipeline
 from ars.report.writing import remove_others, write_all
 from ars.runs.paths import MAIN, MASKS, RECIPE, digest_of
-from ars.runs.run import ReportError
+from ars.runs.records import ReportError
 
 MANIFEST = "manifest.json"
 """Which record files every table and figure was made from, with their SHA-256."""
