@@ -44,9 +44,8 @@ def test_a_probability_that_was_typed_is_not_rounded_up(capsys):
         (["--sigma", "0.5", "--dim", "3", "--p-plus", "0.9", "--norm", "l2", "--masked"], "'linf'"),
     ],
 )
-def test_a_bad_question_gets_one_sentence(arguments, words, sentence):
-    assert main(["radius", *arguments]) == 2
-    assert words in sentence()
+def test_a_bad_question_gets_one_sentence(arguments, words, refused):
+    assert words in refused(["radius", *arguments])
 
 
 @pytest.mark.parametrize("typed", ["--p-plus=nan", "--p-plus=1/0", "--p-minus=-0.1", "--p-plus=1e-99999999"])

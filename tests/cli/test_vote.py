@@ -17,7 +17,7 @@ VOTE = ["--draws=20", "--device=cpu"]
 
 
 @pytest.fixture
-def interrupted(run, monkeypatch, capfd):
+def interrupted(run, monkeypatch):
     """A run whose vote was interrupted while the first images were voted on."""
     real = Certifier.votes
 
@@ -55,7 +55,7 @@ def test_a_begun_vote_of_other_draws_is_not_thrown_away(interrupted, capfd):
     assert (interrupted / "vote-begun.json").read_text() == begun
 
 
-def test_a_vote_has_the_seed_and_the_precision_of_the_recipe_and_all_that_was_asked_for(run, monkeypatch, sentence):
+def test_a_vote_has_the_seed_and_the_precision_of_the_recipe_and_all_that_was_asked_for(run, monkeypatch, refused):
     recipe = yaml.safe_load((run / "recipe.yaml").read_text())
     recipe["certify"] |= {"seed": 5, "precision": "bfloat16"}
     (run / "recipe.yaml").write_text(yaml.safe_dump(recipe))
@@ -67,8 +67,7 @@ def test_a_vote_has_the_seed_and_the_precision_of_the_recipe_and_all_that_was_as
 
     monkeypatch.setattr("ars.workflows.vote.vote_run", vote_run)
     asked = ["--draws=7", "--device=cpu", "--classifier=my:net", "--data.root=photos"]
-    assert main(["vote", str(run), *asked]) == 2
-    assert "not now" in sentence()
+    assert "not now" in refused(["vote", str(run), *asked])
     wanted = {"draws": 7, "seed": 5, "precision": "bfloat16", "device": torch.device("cpu"), "classifier": "my:net"}
     assert {name: handed[name] for name in wanted} == wanted
     assert list(handed["moved"]) == ["--data.root=photos"]

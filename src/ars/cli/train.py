@@ -60,13 +60,9 @@ def add_to(commands: Subparsers) -> None:
     for name, (key, metavar, meaning) in SHORT.items():
         parser.add_argument(f"--{name}", dest="overrides", action=Override, key=key, metavar=metavar, help=meaning)
     parser.add_argument(
-        "--freeze",
-        dest="overrides",
-        action=Override,
-        key="classifier.freeze",
-        nargs=0,
+        "--freeze", dest="overrides", action=Override, key="classifier.freeze", nargs=0,
         help="train only the mask and keep the classifier as it is: short for --classifier.freeze true",
-    )
+    )  # fmt: skip
     parser.set_defaults(known="ars train --keys")
     parser.add_argument("--keys", action="store_true", help="list every key of a recipe and exit")
     add_device(parser)
