@@ -54,14 +54,6 @@ def test_the_keys_that_are_listed_are_those_of_a_recipe_each_with_one_default(ca
         assert " ".join(about.split()).count("Default: ") == 1, about
 
 
-def test_the_help_of_certify_lists_the_keys_of_the_data(capsys):
-    with pytest.raises(SystemExit):
-        main(["certify", "--help"])
-    text = capsys.readouterr().out
-    for key in recipe_keys():
-        assert not key.startswith("data.") or key == "data.kind" or f"--{key} VALUE" in text
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -17,7 +17,7 @@ VOTE = ["--draws=20", "--device=cpu"]
 
 
 @pytest.fixture
-def interrupted(run, monkeypatch):
+def interrupted(run, monkeypatch, capfd):
     """A run whose vote was interrupted while the first images were voted on."""
     real = Certifier.votes
 
@@ -45,14 +45,6 @@ def test_ctrl_c_ends_the_vote_after_a_few_images_and_the_same_command_resumes(in
     assert f"{kept['accuracy']:.2%} of 300 test images" in output.out
     assert main(["vote", str(interrupted), *VOTE, "--json"]) == 0
     assert json.loads(capfd.readouterr().out) == kept
-
-
-def test_a_begun_vote_of_other_draws_is_not_thrown_away(interrupted, capfd):
-    begun = (interrupted / "vote-begun.json").read_text()
-    capfd.readouterr()
-    assert main(["vote", str(interrupted), "--draws=30", "--device=cpu"]) == 2
-    assert "vote-begun.json" in capfd.readouterr().err
-    assert (interrupted / "vote-begun.json").read_text() == begun
 
 
 def test_a_vote_has_the_seed_and_the_precision_of_the_recipe_and_all_that_was_asked_for(run, monkeypatch, refused):
