@@ -31,9 +31,8 @@ NOTICE = "ars: stopping after the current images; press Ctrl-C again to stop at 
 
 def add_to(commands: Subparsers) -> None:
     """Add the command."""
-    parser = add_command(
-        commands, "vote", run, summary="vote accuracy on the whole test set", teach=TEACH, resumable=True
-    )
+    summary = "vote accuracy on the whole test set"
+    parser = add_command(commands, "vote", run, summary=summary, teach=TEACH, resumable=True)
     parser.add_argument("folder", type=Path, metavar="RUN", help="a run folder made by ars train")
     parser.add_argument("--draws", type=int, default=DRAWS, metavar="N", help=f"votes per image (default: {DRAWS})")
     parser.add_argument("--json", action="store_true", help="print the content of vote.json")
