@@ -86,24 +86,18 @@ def pets(desk):
 
 
 @pytest.fixture
-def sentence(capsys):
-    """The one line that an error prints."""
-
-    def read():
-        [line] = [line for line in capsys.readouterr().err.splitlines() if line.startswith("ars")]
-        return line
-
-    return read
-
-
-@pytest.fixture
-def refused(sentence, capsys):
+def refused(capsys):
     """Run a command that refuses; the one line that it prints."""
 
     def call(arguments):
         capsys.readouterr()
-        assert main(arguments) == 2
-        return sentence()
+        try:
+            code = main(arguments)
+        except SystemExit as ended:  # what argparse refuses
+            code = ended.code
+        assert code == 2
+        [line] = [line for line in capsys.readouterr().err.splitlines() if line.startswith("ars")]
+        return line
 
     return call
 

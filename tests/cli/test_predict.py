@@ -20,8 +20,6 @@ from ars.certification.certifier import Certifier
 from ars.certification.schedule import Schedule
 from ars.cli.main import main
 from ars.cli.predict import mask_paths
-from ars.data.crops import read_fitted
-from ars.data.folder import folder as folder_of
 from ars.data.image_files import read_image
 from ars.workflows.load import load_run
 
@@ -103,16 +101,6 @@ def test_an_answer_says_that_the_values_of_the_file_were_converted(told, tmp_pat
     said, written = told(picture(tmp_path / "x.png", side, side, channels=4), "--resize")
     assert f", as put on white{words} (" in said
     assert (written["converted"], written["resized"]) == ("put on white", words != "")
-
-
-def test_a_resized_image_is_what_ars_certify_sees_of_the_file(tmp_path):
-    for name, width in (("a", 24), ("b", 50)):
-        for number in range(30):
-            picture(tmp_path / "photos" / name / f"{number}.png", width, 31, seed=number)
-    benchmark = folder_of(root=str(tmp_path / "photos"), size=24, workers=0)
-    images, _ = benchmark.examples("test", range(benchmark.size("test")))
-    files = [tmp_path / "photos" / name.decode() for name in benchmark._pictures.names["test"].tolist()]
-    assert torch.equal(images, torch.stack([read_fitted(file, 24)[0] for file in files]))
 
 
 def test_an_image_of_another_size_or_no_image_is_refused(refused, line, tmp_path):

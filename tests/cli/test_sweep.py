@@ -20,7 +20,7 @@ from ars.runs.lock import locked
 from ars.workflows.sweeps.file import Rough, read_sweep
 from ars.workflows.sweeps.plan import Budget, Figure, Times, make_plan
 
-from ..conftest import TINY, records_of
+from ..conftest import CPU, TINY, records_of
 from ..workflows.sweeps.conftest import cell, sweep_of, voted
 from .conftest import signal_self
 from .swept import CELLS
@@ -153,24 +153,18 @@ def test_a_shard_that_takes_longer_than_there_is_time_is_given_up(undisturbed, l
     assert made(tmp_path)[CELLS[0]] == made(undisturbed)[CELLS[0]]
 
 
-def test_the_device_is_checked_once_and_is_every_cells(line, tmp_path, monkeypatch):
-    asked = []
-    monkeypatch.setattr("ars.workflows.hardware.choose_device", asked.append)
-    monkeypatch.setattr(sweep, "make_cell", lambda cell, folder, device, *_: asked.append((folder.name, device)))
-    assert main([*line[:-1], "cuda:1"]) == 0
-    assert asked == ["cuda:1", *((name, "cuda:1") for name in CELLS)]
+def test_cells_use_the_device_that_was_asked_for_and_train_their_starts_beside_them(line, tmp_path, monkeypatch):
+    asked, seen = [], []
 
-
-def test_cells_train_their_starts_beside_them_for_others_to_share(line, tmp_path, monkeypatch):
-    seen = []
-
-    def train_run(recipe, folder, **how):
-        seen.append((folder, how["starts"]))
+    def train_run(recipe, folder, *, device, starts, **how):
+        seen.append((folder, device, starts))
         raise ValueError("not now")
 
+    monkeypatch.setattr("ars.workflows.hardware.choose_device", lambda name, *_: asked.append(name) or CPU)
     monkeypatch.setattr("ars.workflows.train.train_run", train_run)
-    assert main(line) == 1
-    assert seen == [(tmp_path / name, tmp_path) for name in CELLS]
+    assert main([*line[:-1], "cuda:1"]) == 1
+    assert asked == 3 * ["cuda:1"]  # once before the first cell
+    assert seen == [(tmp_path / name, CPU, tmp_path) for name in CELLS]
 
 
 def test_two_sweeps_do_not_share_a_folder(line, tmp_path, refused):

@@ -155,21 +155,6 @@ def test_a_folder_of_an_imported_model_is_refused(desk, own, plain, refused):
     assert contents(desk / "own") == before
 
 
-def test_a_training_that_is_not_complete_is_told_as_that(desk, plain, sentence, refused, monkeypatch):
-    line = ["train", plain, "--out=run", "--method=cohen", *ONE_STEP]
-    with monkeypatch.context() as patch:
-        patch.setattr("ars.workflows.train._keep_model", interrupt)
-        assert main(line) == 130
-    checkpoint = desk / "run/checkpoint.safetensors"
-    sentence()
-    for after in (["certify", "run", *FEW], ["vote", "run", "--device=cpu"]):
-        assert "training of run" in refused(after)
-        checkpoint.touch()  # with one or without
-    checkpoint.unlink()
-    assert main(line) == 0
-    assert main(["certify", "run", *FEW]) == 0
-
-
 @pytest.mark.parametrize(
     ("options", "warns"),
     [

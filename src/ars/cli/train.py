@@ -149,7 +149,7 @@ def train_with_progress(
 
     from ars.data.benchmark import open_benchmark
     from ars.training.loop import Interrupted
-    from ars.training.progress import Progress
+    from ars.training.progress import Progress, Standing
     from ars.workflows.hardware import choose_device
     from ars.workflows.train import open_ranks, train_run
     from ars.workflows.watch import scalars
@@ -171,6 +171,10 @@ def train_with_progress(
             view.say(describe_epoch(at))
             write(at)
 
+        def watch(at: Standing) -> None:
+            text = describe_step(at)
+            view.update(at.step, at.steps, f"step {at.step} of {at.steps}, {text}", text)
+
         try:
             trained = train_run(
                 recipe,
@@ -178,7 +182,7 @@ def train_with_progress(
                 device=device,
                 report=report,
                 report_start=lambda start, at: view.say(f"start, size {start.data.size}, {describe_epoch(at)}"),
-                watch=lambda at: view.update(at.step, at.steps, f"step {at.step} of {at.steps}", describe_step(at)),
+                watch=watch,
                 stop=lambda: stop() or enough(),
                 starts=starts,
                 ranks=ranks,
