@@ -42,7 +42,7 @@ def test_a_training_says_the_same_of_its_steps_and_epochs():
 
 @pytest.mark.parametrize(("shown", "lines"), [(True, [40, 70, 200]), (False, [200])])
 def test_without_a_terminal_there_is_a_line_every_ten_seconds_and_one_at_the_end(capsys, monkeypatch, shown, lines):
-    clock = SimpleNamespace(monotonic=lambda: clock.now)
+    clock = SimpleNamespace(now=99.0, monotonic=lambda: clock.now)
     monkeypatch.setattr(views, "time", clock)
     with certification_view("run", norm="linf", shown=shown) as show:
         for done, clock.now in ((40, 100.0), (60, 109.0), (70, 110.5), (200, 111.0)):
@@ -56,9 +56,10 @@ def test_a_terminal_gets_a_bar_and_the_lines_that_are_said(capsys, monkeypatch):
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "200")
     with open_view("runs/[a]", "starting") as view:
-        view.update(70, 700, "step 70 of 700", describe_step(STEP))
+        view.update(70, 700, "a line", describe_step(STEP))
         view.say(describe_epoch(EPOCH))
     shown = capsys.readouterr().err
     assert "runs/[a]: epoch 2 of 7: loss 1.23" in shown
     assert "70/700" in shown
     assert "1 min 15 s left" in shown
+    assert "a line" not in shown

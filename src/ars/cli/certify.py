@@ -19,11 +19,12 @@ from ars.cli.options import (
     override,
     settings_of,
 )
+from ars.cli.table import print_runs
 from ars.cli.views import certification_view
 from ars.data.settings import PLACES, Data
 from ars.recipes.keys import meanings
 from ars.recipes.read import read_recipe
-from ars.runs.paths import MAIN, RECIPE, records_folder
+from ars.runs.paths import MAIN, RECIPE
 from ars.runs.shards import IncompleteError, merge
 from ars.workflows.request import Request
 from ars.workflows.world import World, read_world
@@ -115,7 +116,12 @@ def run(options: argparse.Namespace) -> int:
     limit_memory(options, world.local)
     certify_with_progress(request, options.device, stages=options.stages, world=world, engine=options.engine)
     if world.rank == 0:
-        _summarise(folder, options.name, as_json=options.json)
+        try:
+            merge(request.records)
+        except IncompleteError as error:
+            print(f"ars: this part is done; {error}", file=sys.stderr)
+        else:
+            print_runs([folder], name=options.name, as_json=options.json)
     return 0
 
 
@@ -187,15 +193,3 @@ def _folder_and_model(options: argparse.Namespace) -> "tuple[Path, Given | None,
     kind, colon, root = options.data.partition(":")
     place = (f"--data.root={root}",) if colon else ()
     return options.out, Given(options.model, (f"--data.kind={kind}", *place, *options.overrides), options.sigma), ()
-
-
-def _summarise(folder: Path, name: str, *, as_json: bool) -> None:
-    """Print the table if all images are certified, else what is missing."""
-    from ars.cli.table import print_runs
-
-    try:
-        merge(records_folder(folder, name))
-    except IncompleteError as error:
-        print(f"ars: this part is done; {error}", file=sys.stderr)
-    else:
-        print_runs([folder], name=name, as_json=as_json)

@@ -32,13 +32,9 @@ def add_to(commands: Subparsers) -> None:
     parser.add_argument(
         "--out", type=Path, default=Path("runs/demo"), metavar="DIR", help="where everything goes (default: runs/demo)"
     )
+    chosen = f"all, or any of {', '.join(methods())} (default: {' '.join(METHODS)})"
     parser.add_argument(
-        "--methods",
-        nargs="+",
-        choices=("all", *methods()),
-        default=METHODS,
-        metavar="METHOD",
-        help=f"all, or any of {', '.join(methods())} (default: {' '.join(METHODS)})",
+        "--methods", nargs="+", choices=("all", *methods()), default=METHODS, metavar="METHOD", help=chosen
     )
     default = Recipe()
     parser.add_argument(

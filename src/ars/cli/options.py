@@ -20,21 +20,12 @@ Subparsers = Any
 
 
 def add_command(
-    commands: Subparsers,
-    name: str,
-    run: Callable[..., int],
-    *,
-    summary: str,
-    teach: str,
-    resumable: bool = False,
+    commands: Subparsers, name: str, run: Callable[..., int], *, summary: str, teach: str, resumable: bool = False
 ) -> argparse.ArgumentParser:
     """A subcommand with a one-line summary and a help text that teaches; a resumable command keeps its work."""
+    layout = argparse.RawDescriptionHelpFormatter
     parser: argparse.ArgumentParser = commands.add_parser(
-        name,
-        help=summary,
-        description=teach,
-        allow_abbrev=False,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        name, help=summary, description=teach, allow_abbrev=False, formatter_class=layout
     )
     parser.set_defaults(run=run, resumable=resumable, parser=parser, known=f"{parser.prog} --help", overrides=())
     return parser

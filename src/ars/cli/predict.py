@@ -88,20 +88,18 @@ def run(options: argparse.Namespace) -> int:
     if imported:
         inputs, model = load_certified(options.folder, imported, device)
     else:
-        inputs, model = load_without_data(
-            options.folder, device, classifier=options.classifier, moved=options.overrides
-        )
+        own, moved = options.classifier, options.overrides
+        inputs, model = load_without_data(options.folder, device, classifier=own, moved=moved)
     images = [_read(path, inputs.shape, resize=options.resize) for path in options.images]
     masks = [average_masks(model, seen.image.to(device), seed=seed) for seen in images] if options.masks else []
     if options.masks and not masks[0]:
         raise ValueError(f"the model of {options.folder} has no mask to save; leave --masks out")
-    pictures = mask_paths(options.images, options.masks, len(masks[0])) if options.masks else []
+    pictures = mask_paths(options.images, options.masks, len(masks[0])) if options.masks else [[] for _ in images]
     certifier = Certifier(model, settings, expect=len(images))
-    for index, seen in enumerate(images):
+    for index, (seen, saved) in enumerate(zip(images, pictures, strict=True)):
         with explain_errors(options.model or options.classifier):
             [certificate] = certifier(seen.image.to(device), [index])
-        saved = pictures[index] if options.masks else []
-        if options.masks:
+        if saved:
             save_masks(masks[index], saved)
         if options.seed is None and not options.json and index == 0:
             print(f"fresh noise: --seed {seed} repeats it", file=sys.stderr, flush=True)
@@ -170,8 +168,7 @@ def mask_paths(images: Sequence[Path], folder: Path, steps: int) -> list[list[Pa
 def _json(seen: Seen, found: "Certificate", names: Sequence[str], masks: Sequence[Path]) -> str:
     pixels = {"radius_255": in_units(found.radius, found.norm)} if found.norm == "linf" else {}
     content = {
-        "file": str(seen.path), "seen": seen.size, "resized": bool(seen.fitting),
-        "converted": seen.converting,
+        "file": str(seen.path), "seen": seen.size, "resized": bool(seen.fitting), "converted": seen.converting,
         "label": None if found.label is None else names[found.label], "radius": found.radius, **pixels,
         "norm": found.norm, "alpha": found.alpha, "votes": _votes(found, names), "draws": found.n_estimate,
         "seed": found.seed, "index": found.index, "precision": found.precision, "masks": [str(mask) for mask in masks],

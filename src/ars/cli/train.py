@@ -60,13 +60,9 @@ def add_to(commands: Subparsers) -> None:
     for name, (key, metavar, meaning) in SHORT.items():
         parser.add_argument(f"--{name}", dest="overrides", action=Override, key=key, metavar=metavar, help=meaning)
     parser.add_argument(
-        "--freeze",
-        dest="overrides",
-        action=Override,
-        key="classifier.freeze",
-        nargs=0,
+        "--freeze", dest="overrides", action=Override, key="classifier.freeze", nargs=0,
         help="train only the mask and keep the classifier as it is: short for --classifier.freeze true",
-    )
+    )  # fmt: skip
     parser.set_defaults(known="ars train --keys")
     parser.add_argument("--keys", action="store_true", help="list every key of a recipe and exit")
     add_device(parser)
@@ -153,7 +149,7 @@ def train_with_progress(
 
     from ars.data.benchmark import open_benchmark
     from ars.training.loop import Interrupted
-    from ars.training.progress import Progress
+    from ars.training.progress import Progress, Standing
     from ars.workflows.hardware import choose_device
     from ars.workflows.train import open_ranks, scalars, train_run
 
@@ -174,6 +170,10 @@ def train_with_progress(
             view.say(describe_epoch(at))
             write(at)
 
+        def watch(at: Standing) -> None:
+            text = describe_step(at)
+            view.update(at.step, at.steps, f"step {at.step} of {at.steps}, {text}", text)
+
         try:
             trained = train_run(
                 recipe,
@@ -181,7 +181,7 @@ def train_with_progress(
                 device=device,
                 report=report,
                 report_start=lambda start, at: view.say(f"start, size {start.data.size}, {describe_epoch(at)}"),
-                watch=lambda at: view.update(at.step, at.steps, f"step {at.step} of {at.steps}", describe_step(at)),
+                watch=watch,
                 stop=lambda: stop() or enough(),
                 starts=starts,
                 ranks=ranks,

@@ -22,18 +22,18 @@ LINE_SECONDS = 10.0
 class View:
     """Lines about a piece of work: what is said, and its progress every few seconds."""
 
-    def __init__(self, title: str) -> None:
-        self.title, self._shown = title, -LINE_SECONDS
+    def __init__(self, title: str, *, at_once: bool = True) -> None:
+        self.title, self._due = title, time.monotonic() + (0.0 if at_once else LINE_SECONDS)
 
     def say(self, text: str) -> None:
         """Print one line."""
         print(f"{self.title}: {text}", file=sys.stderr, flush=True)
 
-    def update(self, done: int, total: int, count: str, text: str, *, last: bool = False) -> None:
-        """Print the progress, unless a line was printed a moment ago; the last line is always printed."""
-        if last or time.monotonic() - self._shown >= LINE_SECONDS:
-            self._shown = time.monotonic()
-            self.say(f"{count}, {text}")
+    def update(self, done: int, total: int, line: str, text: str, *, last: bool = False) -> None:
+        """Print the line, unless one was printed a moment ago; the last one is always printed."""
+        if last or time.monotonic() >= self._due:
+            self._due = time.monotonic() + LINE_SECONDS
+            self.say(line)
 
 
 class BarView(View):
@@ -47,8 +47,8 @@ class BarView(View):
         """Print one line above the bar."""
         self._bar.console.print(f"{self.title}: {text}", markup=False, highlight=False)
 
-    def update(self, done: int, total: int, count: str, text: str, *, last: bool = False) -> None:
-        """Update the bar."""
+    def update(self, done: int, total: int, line: str, text: str, *, last: bool = False) -> None:
+        """Update the bar and the text beside it."""
         self._bar.update(self._task, completed=done, total=total, description=text)
 
 
@@ -82,9 +82,9 @@ def certification_view(title: str, *, norm: Norm | None, shown: bool = True) -> 
     with open_view(title, "certifying", bar=shown) as view:
 
         def show(at: Progress) -> None:
-            last = at.done == at.total
+            last, text = at.done == at.total, describe(at, norm)
             if shown or last:
-                view.update(at.done, at.total, f"{at.done} of {at.total} images", describe(at, norm), last=last)
+                view.update(at.done, at.total, f"{at.done} of {at.total} images, {text}", text, last=last)
 
         yield show
 

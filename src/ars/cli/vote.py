@@ -1,8 +1,6 @@
 """ars vote: the accuracy of the plain vote on the whole test set."""
 
 import argparse
-import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +8,7 @@ from typing import TYPE_CHECKING
 from ars.certification.settings import CertifySettings
 from ars.cli.interrupt import stoppable
 from ars.cli.options import Subparsers, add_classifier, add_command, add_device, add_places, limit_memory, recipe_of
-from ars.cli.views import LINE_SECONDS
+from ars.cli.views import View
 from ars.runs.vote_count import Tally
 from ars.workflows.world import one_process
 
@@ -31,9 +29,8 @@ NOTICE = "ars: stopping after the current images; press Ctrl-C again to stop at 
 
 def add_to(commands: Subparsers) -> None:
     """Add the command."""
-    parser = add_command(
-        commands, "vote", run, summary="vote accuracy on the whole test set", teach=TEACH, resumable=True
-    )
+    summary = "vote accuracy on the whole test set"
+    parser = add_command(commands, "vote", run, summary=summary, teach=TEACH, resumable=True)
     parser.add_argument("folder", type=Path, metavar="RUN", help="a run folder made by ars train")
     parser.add_argument("--draws", type=int, default=DRAWS, metavar="N", help=f"votes per image (default: {DRAWS})")
     parser.add_argument("--json", action="store_true", help="print the content of vote.json")
@@ -71,13 +68,10 @@ def vote_with_progress(
     from ars.workflows.hardware import choose_device
     from ars.workflows.vote import vote_run
 
-    shown = time.monotonic()
+    view = View(str(folder), at_once=False)
 
     def report(tally: Tally, total: int) -> None:
-        nonlocal shown
-        if time.monotonic() - shown >= LINE_SECONDS:
-            shown = time.monotonic()
-            print(f"{folder}: {tally.images} of {total} voted on", file=sys.stderr, flush=True)
+        view.update(tally.images, total, f"{tally.images} of {total} voted on", "")
 
     with stoppable(NOTICE) as stop:
         return vote_run(

@@ -33,7 +33,7 @@ def list_keys() -> str:
         "Every key of a recipe, as on the command line. In a YAML recipe, write train.epochs as train: {epochs: 7}."
     ]
     for name, kind, default, meaning in _walk(Recipe()):
-        about = f"{meaning} Default: {_of_kinds(name) or _shown(default)}."
+        about = f"{meaning} Default: {_of_kinds(name) or _in_yaml(default)}."
         lines += [f"  --{name} {kind}", textwrap.fill(about, WIDTH, initial_indent=6 * " ", subsequent_indent=6 * " ")]
     return "\n".join(lines)
 
@@ -88,9 +88,8 @@ def _of_kinds(name: str) -> str:
     """
     part, _, key = name.partition(".")
     defaults = {kind: keys[key] for kind, keys in KEYS.items() if part == "data" and keys.get(key) is not None}
-    return ", ".join(f"{_shown(value)} ({kind})" for kind, value in defaults.items())
+    return ", ".join(f"{_in_yaml(value)} ({kind})" for kind, value in defaults.items())
 
 
-def _shown(value: Any) -> str:
-    """A default in YAML."""
+def _in_yaml(value: Any) -> str:
     return json.dumps(value).strip('"')

@@ -144,7 +144,7 @@ def _sentence(kind: Any, error: "ErrorDetails") -> str:
         elif values := [get_args(kind)[1] for kind in kinds if get_origin(kind) is dict]:
             name, kinds = f"{name}.{place}", tuple(values)
     value = error["input"]
-    if value is None and not (part := next((part for part in kinds if is_dataclass(part)), None)):
+    if value is None and not any(is_dataclass(part) for part in kinds):
         return f"{name} is empty; give it a value or leave it out"
     choices = [str(choice) for part in kinds if get_origin(part) is Literal for choice in get_args(part)]
     words = [_word(part) for part in kinds if get_origin(part) is not Literal]
@@ -192,16 +192,12 @@ def _put(content: dict[str, Any], name: str, text: str) -> None:
         content[part] = inner = dict(inner) if isinstance(inner, dict) else {}
         content = inner
     takes = (kind, *get_args(kind)) if get_origin(kind) is not tuple else ()
-    value = _parsed(text)
+    try:
+        value = yaml.load(text, Loader)
+    except yaml.YAMLError:
+        value = text
     other = (value is None and NoneType in takes) or (isinstance(value, int | float) and float in takes)
     content[last] = value if other or not any(part is str or get_origin(part) is Literal for part in takes) else text
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return yaml.load(text, Loader)
-    except yaml.YAMLError:
-        return text
 
 
 def _located(sentence: str, path: Path | None, overrides: Mapping[str, str]) -> str:
