@@ -15,7 +15,7 @@ RECIPE = Recipe(
     data=Data(passes=1),
     classifier=Classifier(width=4),
     mask=Mask(width=2),
-    train=TrainSettings(epochs=2, batch_size=256, precision="float32"),
+    train=TrainSettings(epochs=2, batch_size=128, precision="float32"),
 )
 
 
@@ -30,9 +30,16 @@ def interrupt(trainer, step):
         trainer.run(stop=lambda: trainer.step == step)
 
 
+class FewDigits(DigitsOnPhotographs):
+    """With five batches per epoch."""
+
+    def train_size(self):
+        return 640
+
+
 @pytest.fixture(scope="session")
 def digits():
-    return DigitsOnPhotographs(passes=1)
+    return FewDigits(passes=1)
 
 
 @pytest.fixture(scope="session")

@@ -64,8 +64,8 @@ def test_an_epoch_that_is_cut_short_is_reported_with_the_steps_it_had(make_train
     assert log(whole) == log(resumed)
 
 
-SHORT = training(epochs=1, batch_size=512)
-AVERAGING = training(epochs=1, batch_size=512, ema=0.8)
+SHORT = training(epochs=1, batch_size=256)
+AVERAGING = training(epochs=1, batch_size=256, ema=0.8)
 EVERYTHING = dataclasses.replace(
     training(
         batch_size=32,
@@ -185,7 +185,7 @@ def test_a_batch_goes_through_in_as_many_parts_as_the_recipe_says(make_trainer, 
 
     monkeypatch.setattr(Objective, "forward", watched)
     make_trainer(tmp_path / "run", training(accumulate=4, max_steps=1)).run()
-    assert sizes == 4 * [64]
+    assert sizes == 4 * [32]
 
 
 def test_mask_and_classifier_have_learning_rates_of_their_own(make_trainer, tmp_path):
@@ -256,7 +256,7 @@ def test_weights_that_are_no_numbers_after_the_last_step_are_not_kept(make_train
 
 def test_a_mask_of_no_numbers_after_the_last_update_of_an_epoch_is_laid_to_the_learning_rates(make_trainer, tmp_path):
     wild = Optimizer(name="sgd", lr=1e38)
-    trainer = make_trainer(tmp_path / "run", training(epochs=1, batch_size=1024, classifier=wild, mask=wild))
+    trainer = make_trainer(tmp_path / "run", training(epochs=1, batch_size=512, classifier=wild, mask=wild))
     with pytest.raises(ArithmeticError, match=r"mask .* step 1 "):
         trainer.run()
     assert not trainer.log.exists()
@@ -306,7 +306,7 @@ def test_a_checkpoint_of_another_recipe_or_a_damaged_one_is_refused(make_trainer
 
 
 def test_a_batch_larger_than_the_training_set_is_refused(make_trainer, tmp_path):
-    with pytest.raises(ValueError, match="1297"):
+    with pytest.raises(ValueError, match="640"):
         make_trainer(tmp_path / "run", training(batch_size=100_000))
 
 

@@ -307,10 +307,6 @@ def test_other_test_images_are_refused(run, monkeypatch):
     assert contents(run) == before
 
 
-def blurred(images):
-    return functional.avg_pool2d(images, 5, stride=1, padding=2, count_include_pad=False)
-
-
 def flattened(images):
     """Each quarter in its mean colour: all halves are as bright as before."""
     return functional.interpolate(functional.avg_pool2d(images, 12), scale_factor=12)
@@ -319,10 +315,8 @@ def flattened(images):
 CHANGES = {
     "mirrored": lambda images: images.flip(-1),
     "upside down": lambda images: images.flip(-2),
-    "transposed": lambda images: images.transpose(-1, -2),
     "in another order": lambda images: images.roll(1, 0),
     "brighter": lambda images: (images + 0.02).clamp(0, 1),
-    "blurred": blurred,
     "flattened": flattened,
     "noisy": lambda images: (images + 0.2 * torch.randn(images.shape, generator=torch.Generator())).clamp(0, 1),
 }
