@@ -13,16 +13,14 @@ import pytest
 import torch
 from torch import nn
 
-from ars.certification.settings import CertifySettings
+import ars
 from ars.smoothing.mechanism import Rows
 from ars.tensors import load_tensors
 from ars.training.loop import Interrupted, step_seed
 from ars.training.ranks import AcceleratedRanks, Ranks
 from ars.training.settings import TrainSettings
-from ars.workflows.certify import certify_run
-from ars.workflows.request import Request
 
-from .two_ranks import CPU, FEW, MANY, Spare, make_trainer
+from .two_ranks import FEW, MANY, Spare, make_trainer
 
 
 class Two(Ranks):
@@ -47,12 +45,6 @@ def test_a_batch_that_cannot_be_shared_evenly_is_refused_with_a_way_out(batch, s
         Two(0, size).check(settings)
 
 
-def test_dropout_differs_between_ranks_and_the_first_is_as_one_process():
-    seeds = [step_seed(0, 5, purpose=1, rank=rank) for rank in range(8)]
-    assert len(set(seeds)) == 8
-    assert seeds[0] == step_seed(0, 5, purpose=1)
-
-
 def test_the_global_generator_that_dropout_draws_from_is_seeded_by_step_and_rank(tmp_path):
     seeds = []
 
@@ -67,6 +59,8 @@ def test_the_global_generator_that_dropout_draws_from_is_seeded_by_step_and_rank
         with pytest.raises(Interrupted):
             trainer.run(stop=lambda: True)
     assert seeds == [step_seed(0, rank, purpose=1, rank=rank) for rank in range(2)]  # a step each
+    assert step_seed(0, 0, purpose=1) == seeds[0]
+    assert len({step_seed(0, 5, purpose=1, rank=rank) for rank in range(8)}) == 8
 
 
 @pytest.fixture(scope="module")
@@ -150,24 +144,23 @@ def test_a_checkpoint_of_two_ranks_goes_on_in_one_process_and_ends_in_the_same_w
         torch.testing.assert_close(tensor, one.model.state_dict()[name], rtol=1e-3, atol=1e-5)
 
 
-@pytest.mark.parametrize(("trouble", "where"), [("poisoned", "the loss .* step 4 "), ("unfit", "the mask .* step 10 ")])
-def test_what_is_no_number_in_one_rank_is_named_by_all(two, trouble, where):
+@pytest.mark.parametrize(
+    ("trouble", "where"),
+    [
+        ("poisoned", "the loss .* step 4 "),
+        ("unfit", "the mask .* step 10 "),
+        ("sync_batchnorm", ".*sync_batchnorm needs GPUs"),
+    ],
+)
+def test_what_is_wrong_in_one_rank_is_named_by_all(two, trouble, where):
     first, second = (said(two, rank)[trouble] for rank in range(2))
     assert first == second
     assert re.match(where, first)
 
 
-def test_batch_normalisation_cannot_be_shared_between_cpus(two):
-    assert "sync_batchnorm" in said(two, 0)["sync_batchnorm"]
-
-
-def test_the_model_of_two_ranks_certifies_in_one_process_as_it_is(two):
-    run = two / "run"
-    assert not [name for name in load_tensors(run / "model.safetensors")[0] if name.startswith("module.")]
-    assert not (run / "checkpoint.safetensors").exists()
-    settings = CertifySettings(examples=2, n_select=10, n_estimate=40, precision="float32")
-    certify_run(Request(run, settings), device=CPU)
-    assert len((run / "certify" / "test" / "shard-00000.jsonl").read_text().splitlines()) == 2
+def test_the_run_of_two_ranks_is_that_of_one(two):
+    assert not any(module.training for module in ars.load(two / "run").modules())
+    assert not (two / "run" / "checkpoint.safetensors").exists()
 
 
 def test_shared_batch_normalisation_keeps_names_and_the_parameters_that_the_optimisers_hold():

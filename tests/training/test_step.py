@@ -1,4 +1,3 @@
-import dataclasses
 import random
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,16 +15,8 @@ from ars.training import step
 from ars.training.loss import Objective
 from ars.training.step import GraphedStepper, Stepper, fastest, replayable
 
-from .conftest import RECIPE
-from .tiny import METHODS, batch, make_model
-
-
-def state(module):
-    return {name: tensor.clone() for name, tensor in module.state_dict().items()}
-
-
-def equal(a, b):
-    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+from .conftest import training
+from .tiny import METHODS, batch, equal, make_model, state
 
 
 def mask_of(trainer):
@@ -57,8 +48,7 @@ def test_dropout_of_a_frozen_classifier_is_off_and_that_of_the_mask_on(make_trai
 
 
 def test_mask_only_epochs_train_the_mask_first_and_then_both(make_trainer, tmp_path):
-    recipe = dataclasses.replace(RECIPE, train=dataclasses.replace(RECIPE.train, mask_only_epochs=1))
-    trainer = make_trainer(tmp_path / "run", recipe)
+    trainer = make_trainer(tmp_path / "run", training(mask_only_epochs=1))
     seen = {0: (state(trainer.model.classifier), state(mask_of(trainer)))}
     trainer.run(report=lambda at: seen.update({at.epoch: (state(trainer.model.classifier), state(mask_of(trainer)))}))
     assert equal(seen[0][0], seen[1][0])

@@ -63,6 +63,15 @@ def train(model, settings, *, steps, norm="linf"):
     return model
 
 
+def state(module):
+    """A copy of all tensors."""
+    return {name: tensor.clone() for name, tensor in module.state_dict().items()}
+
+
+def equal(one, other):
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
 def attacked_loss(model, images, labels, attack, **how):
     """The smoothed loss before and after an attack, per image, on the same four draws."""
     model.eval()

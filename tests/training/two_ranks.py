@@ -22,8 +22,6 @@ CPU = torch.device("cpu")
 SETTINGS = TrainSettings(epochs=1, batch_size=128, precision="float32")
 FEW = replace(SETTINGS, max_steps=4)
 MANY = {
-    "draws": replace(FEW, draws=3),
-    "accumulate": replace(FEW, accumulate=4),
     "both": replace(FEW, draws=2, accumulate=2, consistency=Consistency(weight=2.0)),
     "attacked": replace(FEW, draws=2, accumulate=2, smoothadv=SmoothAdv(epsilon=0.02, steps=1)),
 }

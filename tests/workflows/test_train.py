@@ -4,13 +4,10 @@ import dataclasses
 import json
 import shutil
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
 
-from ars.cli.main import main
 from ars.data.benchmark import open_benchmark
 from ars.recipes.recipe import RecipeError
 from ars.runs.lock import TakenError
@@ -127,30 +124,19 @@ def test_a_folder_of_another_recipe_or_another_purpose_is_refused(trained, tiny,
         train_run(tiny(), tmp_path / "thesis.txt" / "run", device=CPU)
 
 
-def test_two_trainings_do_not_share_a_folder(tiny, tmp_path, capsys):
-    """The second is refused, nothing is harmed, and after the first was killed another resumes from its checkpoint."""
-    run, seen = tmp_path / "run", []
-    options = ["--data.passes=1", "--classifier.width=4", "--mask.width=2", "--train.batch_size=256", "--device=cpu"]
-    options += ["--out", str(run), "--train.epochs=5000", "--train.precision=float32", "--train.checkpoint_minutes=0"]
-    first = subprocess.Popen([sys.executable, "-m", "ars.cli", "train", *options], stderr=subprocess.DEVNULL)
-    try:
-        deadline = time.monotonic() + 120
-        while not (run / "checkpoint.safetensors").exists():
-            assert time.monotonic() < deadline
-            assert first.poll() is None
-            time.sleep(0.1)
-        first.send_signal(signal.SIGSTOP)
+def test_two_trainings_do_not_share_a_folder(tiny, tmp_path):
+    """The second is refused while the first trains, and nothing is harmed."""
+    run, refused = tmp_path / "run", []
+
+    def begin_another(at):
         before = contents(run)
-        assert main(["train", *options]) == 2
-        assert "another ars train" in capsys.readouterr().err
+        with pytest.raises(TakenError, match="another ars train"):
+            train_run(tiny(), run, device=CPU)
         assert contents(run) == before
-    finally:
-        first.kill()
-        first.wait()
-    train = dataclasses.replace(TINY.train, epochs=5000, checkpoint_minutes=0.0)
-    with pytest.raises(Interrupted):
-        train_run(tiny(train=train), run, device=CPU, watch=seen.append, stop=lambda: bool(seen))
-    assert seen[0].step > 1
+        refused.append(at.step)
+
+    assert train_run(tiny(), run, device=CPU, watch=begin_another)
+    assert refused[0] == 1
 
 
 def test_what_another_process_trained_meanwhile_is_kept(trained, tiny, tmp_path):

@@ -117,8 +117,12 @@ def test_a_run_whose_loss_is_not_a_number_names_its_checkpoint_which_another_run
     with pytest.raises(Interrupted):
         train_run(recipe, broken, device=CPU, stop=lambda: next(steps))
     saved = under(load_tensors(broken / "checkpoint.safetensors")[0], "model/classifier.")
+
+    def fail(trainer):
+        raise ArithmeticError(trainer._trouble("the loss is", 1))
+
     with monkeypatch.context() as poisoned:
-        poisoned.setattr("ars.training.loop.Trainer._check_weights", lambda trainer: trainer._check_loss(1))
+        poisoned.setattr("ars.training.loop.Trainer._check_weights", fail)
         with pytest.raises(ArithmeticError, match="checkpoint") as caught:
             train_run(recipe, broken, device=CPU)
     option, value = shlex.split(str(caught.value))[-2:]

@@ -41,8 +41,10 @@ def certify_with_ray(
         return
     tell(job.about)
     report(at)
+    # workers can import what the driver can import
+    paths = os.pathsep.join([str(Path.cwd()), *filter(None, [os.environ.get("PYTHONPATH")])])
     local = {} if "RAY_ADDRESS" in os.environ else {"include_dashboard": False}
-    ray.init(log_to_driver=False, logging_level=logging.ERROR, runtime_env={"env_vars": _variables()}, **local)
+    ray.init(log_to_driver=False, logging_level=logging.ERROR, runtime_env={"env_vars": {"PYTHONPATH": paths}}, **local)
     try:
         began = time.perf_counter()
         gpu = device_name != "cpu" and ray.cluster_resources().get("GPU", 0) > 0
@@ -83,12 +85,6 @@ def _results(ray: Any, tasks: list[Any], stop: Callable[[], bool]) -> Iterator[l
                     f"a shard lost its worker {RETRIES + 1} times ({type(error).__name__}); finished shards are kept, "
                     "so check Ray's logs and run the same command again"
                 ) from error
-
-
-def _variables() -> dict[str, str]:
-    """The environment with which workers can import what the driver can import."""
-    paths = [str(Path.cwd()), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {"PYTHONPATH": os.pathsep.join(paths)}
 
 
 def _import_ray() -> Any:

@@ -68,7 +68,7 @@ def vote_run(
             if stop():
                 raise KeyboardInterrupt
             tally = _vote_on_next(tally, certifier, benchmark, device)
-            write_tally(folder, tally, begun=tally.images < total)
+            write_whole(folder / (BEGUN_VOTE if tally.images < total else VOTE), tally.to_json())
             report(tally, total)
         (folder / BEGUN_VOTE).unlink(missing_ok=True)  # a killed process may have left it
     return tally
@@ -101,11 +101,6 @@ def _check_images(path: Path, have: Tally, wanted: Tally, total: int) -> None:
         change = f"there were {have.images} test images, now there are {total}"
     if change:
         raise ValueError(f"{path} is a vote on other images: {change}; move it away to vote on these")
-
-
-def write_tally(folder: Path, tally: Tally, *, begun: bool) -> None:
-    """Write the counts to the file of begun or finished votes."""
-    write_whole(folder / (BEGUN_VOTE if begun else VOTE), tally.to_json())
 
 
 def images_at_once(draws: int, device: torch.device) -> int:
