@@ -9,10 +9,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from ars.cli.main import main
 from ars.workflows.train import train_run
 
 from ..conftest import CPU, TINY
+from .swept import BASE, SWEEP
 
+# a training on a folder of images, without its place
+FOLDER = ["--data.kind=folder", "--data.size=16", "--data.workers=0", "--classifier.width=4", "--mask.width=2",
+          "--train.batch_size=8", "--train.max_steps=1", "--train.precision=float32", "--device=cpu"]  # fmt: skip
 # the recipe of the trained runs, on the command line
 TINY_OPTIONS = ["--data.passes=1", "--classifier.width=4", "--mask.width=2", "--train.batch_size=256",
                 "--train.precision=float32", "--device=cpu"]  # fmt: skip
@@ -35,6 +40,23 @@ def cohen(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="session")
+def written(tmp_path_factory):
+    """The file of a small sweep, beside its recipe."""
+    folder = tmp_path_factory.mktemp("sweep")
+    (folder / "base.yaml").write_text(BASE)
+    (folder / "tiny.yaml").write_text(SWEEP)
+    return folder / "tiny.yaml"
+
+
+@pytest.fixture(scope="session")
+def undisturbed(written, tmp_path_factory):
+    """The runs of that sweep, for reading only."""
+    runs = tmp_path_factory.mktemp("undisturbed")
+    assert main(["sweep", str(written), "--out", str(runs), "--device", "cpu"]) == 0
+    return runs
+
+
 @pytest.fixture
 def desk(tmp_path, monkeypatch):
     """An empty current folder, whose modules can be imported; there is no data."""
@@ -52,14 +74,44 @@ def desk(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def sentence(capsys):
-    """The one line that an error prints."""
+def pets(desk):
+    """Records of the user's own model on photos."""
+    fill(desk / "photos", images=20, side=8)
+    (desk / "pets_model.py").write_text(
+        "from torch import nn\nnet = nn.Sequential(nn.Flatten(), nn.Linear(3 * 8 * 8, 2))\n"
+    )
+    own = ["--model=pets_model:net", "--sigma=0.5", "--data=folder:photos", "--data.size=8", "--out=runs/pets"]
+    assert main(["certify", *own, *QUICK, "--alpha=0.01"]) == 0
+    return desk / "runs" / "pets"
 
-    def read():
+
+@pytest.fixture
+def refused(capsys):
+    """Run a command that refuses; the one line that it prints."""
+
+    def call(arguments):
+        capsys.readouterr()
+        try:
+            code = main(arguments)
+        except SystemExit as ended:  # what argparse refuses
+            code = ended.code
+        assert code == 2
         [line] = [line for line in capsys.readouterr().err.splitlines() if line.startswith("ars")]
         return line
 
-    return read
+    return call
+
+
+@pytest.fixture
+def printed(capsys):
+    """Run a command that succeeds; all that it prints."""
+
+    def call(arguments):
+        capsys.readouterr()
+        assert main(arguments) == 0
+        return capsys.readouterr()
+
+    return call
 
 
 @pytest.fixture

@@ -17,17 +17,15 @@ from PIL import Image
 
 import ars
 from ars.certification.certifier import Certifier
-from ars.certification.schedule import Schedule
+from ars.certification.settings import Schedule
 from ars.cli.main import main
 from ars.cli.predict import mask_paths
-from ars.data.crops import read_fitted
-from ars.data.folder import folder as folder_of
 from ars.data.image_files import read_image
 from ars.workflows.load import load_run
 
 from ..conftest import CPU, contents
 from ..runs.conftest import build_record
-from .conftest import QUICK, fill, picture
+from .conftest import FOLDER, QUICK, fill, picture
 
 CERTIFICATE = replace(
     build_record(0, 1, 1, 0.01999).certificate, counts=(10, 30, *8 * [0]), select_counts=(0, 1, *8 * [0]),
@@ -37,38 +35,29 @@ ABSTENTION = {"label": None, "radius": 0.0, "radii": {"cohen": 0.0}}
 
 
 @pytest.fixture
-def predict(cohen, capsys):
-    """Predict with the run without a mask, or another; the answers."""
+def line(cohen):
+    """The command that predicts with the run without a mask, or another."""
+    return lambda *options, run=cohen: ["predict", str(run), *map(str, options), *QUICK]
 
-    def call(*options, run=cohen):
-        capsys.readouterr()
-        assert main(["predict", str(run), *map(str, options), *QUICK, "--json"]) == 0
-        return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+@pytest.fixture
+def predict(line, printed):
+    """Predict; the answers."""
+
+    def call(*options, **run):
+        return [json.loads(answer) for answer in printed([*line(*options, **run), "--json"]).out.splitlines()]
 
     return call
 
 
 @pytest.fixture
-def refused(cohen, sentence):
-    """Predict in vain; what is said."""
-
-    def call(*options, run=cohen):
-        assert main(["predict", str(run), *map(str, options), *QUICK]) == 2
-        return sentence()
-
-    return call
-
-
-@pytest.fixture
-def told(cohen, capsys, monkeypatch):
+def told(line, predict, printed, monkeypatch):
     """What is said and written of a certificate."""
 
     def call(image, *options, **changes):
         monkeypatch.setattr(Certifier, "__call__", lambda *_: [replace(CERTIFICATE, **changes)])
-        line = ["predict", str(cohen), str(image), *options, "--seed=0", *QUICK]
-        assert main(line) == main([*line, "--json"]) == 0
-        said, written = capsys.readouterr().out.splitlines()
-        return said.removeprefix(f"{image}: "), json.loads(written)
+        said = printed(line(image, *options, "--seed=0")).out
+        return said.removeprefix(f"{image}: ").rstrip("\n"), *predict(image, *options, "--seed=0")
 
     return call
 
@@ -114,21 +103,11 @@ def test_an_answer_says_that_the_values_of_the_file_were_converted(told, tmp_pat
     assert (written["converted"], written["resized"]) == ("put on white", words != "")
 
 
-def test_a_resized_image_is_what_ars_certify_sees_of_the_file(tmp_path):
-    for name, width in (("a", 24), ("b", 50)):
-        for number in range(30):
-            picture(tmp_path / "photos" / name / f"{number}.png", width, 31, seed=number)
-    benchmark = folder_of(root=str(tmp_path / "photos"), size=24, workers=0)
-    images, _ = benchmark.examples("test", range(benchmark.size("test")))
-    files = [tmp_path / "photos" / name.decode() for name in benchmark._pictures.names["test"].tolist()]
-    assert torch.equal(images, torch.stack([read_fitted(file, 24)[0] for file in files]))
-
-
-def test_an_image_of_another_size_or_no_image_is_refused(refused, tmp_path):
-    assert "is 50x31, but the model takes 24x24" in refused(picture(tmp_path / "a.png", 50, 31))
-    assert "none.png" in refused(tmp_path / "none.png")
-    assert f"{tmp_path} is a folder" in refused(tmp_path)
-    assert "--radii" in refused(picture(tmp_path / "b.png"), "--radii", "1/255")
+def test_an_image_of_another_size_or_no_image_is_refused(refused, line, tmp_path):
+    assert "is 50x31, but the model takes 24x24" in refused(line(picture(tmp_path / "a.png", 50, 31)))
+    assert "none.png" in refused(line(tmp_path / "none.png"))
+    assert f"{tmp_path} is a folder" in refused(line(tmp_path))
+    assert "--radii" in refused(line(picture(tmp_path / "b.png"), "--radii", "1/255"))
 
 
 def test_masks_are_saved_beside_the_answer_and_inputs_stay_as_they_are(trained, tmp_path, predict):
@@ -155,7 +134,7 @@ def test_masks_have_noise_of_the_calls_seed(trained, tmp_path, predict):
     assert made[0] == made[1] != made[2]
 
 
-def test_a_full_disk_leaves_the_old_mask(trained, tmp_path, refused, monkeypatch):
+def test_a_full_disk_leaves_the_old_mask(trained, tmp_path, refused, line, monkeypatch):
     image, old = picture(tmp_path / "x.png"), picture(tmp_path / "m" / "x-mask.png")
     before = old.read_bytes()
 
@@ -163,14 +142,14 @@ def test_a_full_disk_leaves_the_old_mask(trained, tmp_path, refused, monkeypatch
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(Image.Image, "save", full)
-    assert f"{old}: No space left on device" in refused(image, "--masks", tmp_path / "m", run=trained)
+    assert f"{old}: No space left on device" in refused(line(image, "--masks", tmp_path / "m", run=trained))
     assert old.read_bytes() == before
 
 
-def test_a_mask_never_overwrites_an_input_or_another_mask(trained, tmp_path, refused):
+def test_a_mask_never_overwrites_an_input_or_another_mask(trained, tmp_path, refused, line):
     images = [picture(tmp_path / "x.png"), picture(tmp_path / "x-mask.png")]
     before = contents(tmp_path)
-    assert "overwrite" in refused(*images, "--masks", tmp_path, run=trained)
+    assert "overwrite" in refused(line(*images, "--masks", tmp_path, run=trained))
     assert contents(tmp_path) == before
     (paths,) = mask_paths([tmp_path / "x.png"], tmp_path / "m", 2)
     assert [path.name for path in paths] == ["x-mask-1.png", "x-mask-2.png"]
@@ -178,8 +157,8 @@ def test_a_mask_never_overwrites_an_input_or_another_mask(trained, tmp_path, ref
     assert len({path.name for (path,) in mask_paths(images, tmp_path / "m", 1)}) == 4
 
 
-def test_a_model_without_a_mask_says_so(tmp_path, refused):
-    assert "no mask" in refused(picture(tmp_path / "x.png"), "--masks", tmp_path / "m")
+def test_a_model_without_a_mask_says_so(tmp_path, refused, line):
+    assert "no mask" in refused(line(picture(tmp_path / "x.png"), "--masks", tmp_path / "m"))
     assert not (tmp_path / "m").exists()
 
 
@@ -200,16 +179,13 @@ def test_every_call_draws_noise_that_nobody_knew_and_a_seed_repeats_it(predict, 
         assert predict(*images, f"--seed={call[0]['seed']}") == call
 
 
-def test_a_fresh_seed_is_told_once(cohen, tmp_path, capsys, monkeypatch):
+def test_a_fresh_seed_is_told_once(line, tmp_path, printed, monkeypatch):
     monkeypatch.setattr("secrets.randbits", lambda bits: 2**bits - 1)  # the largest is one that can be drawn with
-    line = ["predict", str(cohen), *(str(picture(tmp_path / name)) for name in ("a.png", "b.png")), *QUICK]
-    assert main(line) == 0
-    fresh = capsys.readouterr()
+    command = line(*(picture(tmp_path / name) for name in ("a.png", "b.png")))
+    fresh = printed(command)
     [told] = fresh.err.splitlines()
     assert "--seed 4294967295" in told
-    assert main([*line, "--seed=4294967295"]) == 0
-    again = capsys.readouterr()
-    assert (again.out, again.err) == (fresh.out, "")
+    assert printed([*command, "--seed=4294967295"]) == (fresh.out, "")
 
 
 def test_the_seed_of_a_recipe_is_not_that_of_predictions(cohen, tmp_path, predict):
@@ -222,14 +198,11 @@ def test_the_seed_of_a_recipe_is_not_that_of_predictions(cohen, tmp_path, predic
     assert answer["seed"] != 5
 
 
-def test_a_run_predicts_without_the_data_it_was_trained_on(desk, predict, refused):
+def test_a_run_predicts_without_the_data_it_was_trained_on(desk, predict, refused, line):
     """Only sukenik still needs it, and says why."""
     fill(desk / "photos")
-    small = ["--data.kind=folder", "--data.root=photos", "--data.size=16", "--data.workers=0", "--train.batch_size=8",
-             "--classifier.width=4", "--mask.width=2", "--train.max_steps=1", "--train.precision=float32",
-             "--device=cpu"]  # fmt: skip
     for method in ("adaptive", "sukenik"):
-        assert main(["train", "--out", method, "--method", method, *small]) == 0
+        assert main(["train", "--out", method, "--method", method, "--data.root=photos", *FOLDER]) == 0
     [before] = predict(desk / "photos" / "dog" / "1.png", "--seed=0", run="adaptive")
     (desk / "photos").rename(desk / "moved")
     image = desk / "moved" / "dog" / "1.png"
@@ -237,45 +210,34 @@ def test_a_run_predicts_without_the_data_it_was_trained_on(desk, predict, refuse
     assert before["votes"] == after["votes"]
     assert set(after["votes"]) <= {"cat", "dog"}
     assert (desk / "masks" / "1-mask.png").is_file()
-    assert "sukenik" in refused(image, run="sukenik")
+    assert "sukenik" in refused(line(image, run="sukenik"))
     predict(image, "--data.root=moved", run="sukenik")
 
 
-@pytest.fixture
-def pets(desk):
-    """Records of the user's own model on photos."""
-    fill(desk / "photos", images=20, side=8)
-    (desk / "pets_model.py").write_text(
-        "from torch import nn\nnet = nn.Sequential(nn.Flatten(), nn.Linear(3 * 8 * 8, 2))\n"
-    )
-    own = ["--model=pets_model:net", "--sigma=0.5", "--data=folder:photos", "--data.size=8", "--out=runs/pets"]
-    assert main(["certify", *own, *QUICK, "--alpha=0.01"]) == 0
-    return desk / "runs" / "pets"
-
-
-def test_a_photo_is_predicted_by_the_model_that_the_folder_was_made_with_and_by_no_other(pets, predict, refused):
+def test_a_photo_is_predicted_by_the_model_that_the_folder_was_made_with_and_by_no_other(pets, predict, refused, line):
     before, photo = contents(pets), picture(pets.parents[1] / "photo.png", 9, 12)
     own = [photo, "--resize", "--model=pets_model:net"]
     [answer] = predict(*own, run=pets)
     assert answer["alpha"] == 0.01  # as its records were made
     assert set(answer["votes"]) <= {"cat", "dog"}
-    assert "pets_model:net" in refused(*own[:2], "--model=pets_model:other", run=pets)
+    assert "pets_model:net" in refused(line(*own[:2], "--model=pets_model:other", run=pets))
     bias = sys.modules["pets_model"].net[-1].bias
     bias.data.add_(1)  # trained further, say
-    assert "other weights" in refused(*own, run=pets)
+    assert "other weights" in refused(line(*own, run=pets))
     bias.data.sub_(1)
-    assert "--classifier" in refused(*own, "--classifier=pets_model:net", run=pets)
+    assert "--classifier" in refused(line(*own, "--classifier=pets_model:net", run=pets))
     assert contents(pets) == before
     (pets / "recipe.yaml").write_text("method: cohen")
-    assert "leave --model out" in refused(*own, run=pets)
+    assert "leave --model out" in refused(line(*own, run=pets))
 
 
-def test_an_error_in_the_users_model_is_one_sentence(pets, refused, monkeypatch):
+def test_an_error_in_the_users_model_is_one_sentence(pets, refused, line, monkeypatch):
     def fail(*_):
         raise KeyError("later")
 
     monkeypatch.setattr(Certifier, "__call__", fail)
-    assert "pets_model:net failed: KeyError" in refused("photos/cat/1.png", "--model=pets_model:net", run=pets)
+    own = line("photos/cat/1.png", "--model=pets_model:net", run=pets)
+    assert "pets_model:net failed: KeyError" in refused(own)
 
 
 def test_a_prediction_tells_what_its_certificate_rests_on(pets, predict):

@@ -18,37 +18,17 @@ from ars.data.benchmark import open_benchmark
 from ars.runs import shards
 from ars.runs.lock import locked
 from ars.workflows.sweeps.file import Rough, read_sweep
-from ars.workflows.sweeps.plan import Budget, Figure, Times, make_plan
+from ars.workflows.sweeps.plan import Budget, Times, make_plan
 
-from ..conftest import TINY, records_of
+from ..conftest import CPU, TINY, records_of
 from ..workflows.sweeps.conftest import cell, sweep_of, voted
 from .conftest import signal_self
-from .swept import CELLS, LONG, write_sweep
-
-
-@pytest.fixture(scope="module")
-def written(tmp_path_factory):
-    return write_sweep(tmp_path_factory.mktemp("sweep"))
-
-
-@pytest.fixture(scope="module")
-def undisturbed(written, tmp_path_factory):
-    runs = tmp_path_factory.mktemp("undisturbed")
-    assert main(["sweep", str(written), "--out", str(runs), "--device", "cpu"]) == 0
-    return runs
+from .swept import CELLS
 
 
 @pytest.fixture
 def line(written, tmp_path):
     return ["sweep", str(written), "--out", str(tmp_path), "--device", "cpu"]
-
-
-@pytest.fixture
-def long(written):
-    """A sweep of one cell that takes hours."""
-    path = written.with_name("long.yaml")
-    path.write_text(LONG)
-    return path
 
 
 def made(runs):
@@ -68,19 +48,14 @@ def vote(run):
     return json.loads((run / "vote.json").read_text()) if (run / "vote.json").exists() else {}
 
 
-def cells_in(runs):
-    return sorted(path.name for path in runs.glob("[!.]*"))
-
-
-def test_a_sweep_makes_every_cell_and_skips_what_is_done(written, undisturbed, capsys):
-    assert cells_in(undisturbed) == CELLS
+def test_a_sweep_makes_every_cell_and_skips_what_is_done(written, undisturbed, printed):
+    assert sorted(path.name for path in undisturbed.glob("[!.]*")) == CELLS
     for name in ("masks.npz", "pipeline.svg"):
         assert [path.parent.name for path in undisturbed.glob(f"*/{name}")] == CELLS[1:]
     assert (vote(undisturbed / CELLS[0])["images"], vote(undisturbed / CELLS[0])["draws"]) == (300, 10)
     assert vote(undisturbed / CELLS[1]) == {}
     before = {path: path.stat().st_mtime_ns for path in undisturbed.rglob("*")}
-    assert main(["sweep", str(written), "--out", str(undisturbed)]) == 0
-    assert capsys.readouterr().out.splitlines() == [
+    assert printed(["sweep", str(written), "--out", str(undisturbed)]).out.splitlines() == [
         "tiny: 2 cells, 2 done, 0 left",
         "  cohen-s0.5-seed0: done",
         "  static_mask-s0.5-seed3: done",
@@ -110,7 +85,7 @@ WEIGHTS = ("checkpoint.safetensors", "model.safetensors")
 def test_kills_at_any_write_change_nothing(written, tmp_path, monkeypatch, names, after, methods, least):
     """Each session dies at a write that none has died at, until one comes through."""
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
-    import killed_sweep
+    from swept import sweep_and_die
 
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["ars.workflows.certify", "sklearn.datasets"])
@@ -119,9 +94,7 @@ def test_kills_at_any_write_change_nothing(written, tmp_path, monkeypatch, names
     arguments = ["sweep", str(stepped), "--device", "cpu", "--out"]
     deaths, killed, whole = (tmp_path / name for name in ("deaths", "killed", "whole"))
     while True:
-        process = context.Process(
-            target=killed_sweep.sweep_and_die, args=(deaths, names, after, [*arguments, str(killed)])
-        )
+        process = context.Process(target=sweep_and_die, args=(deaths, names, after, [*arguments, str(killed)]))
         process.start()
         process.join()
         if process.exitcode != -signal.SIGKILL:
@@ -136,19 +109,19 @@ def test_kills_at_any_write_change_nothing(written, tmp_path, monkeypatch, names
     assert made(killed) == made(whole)
 
 
-def test_a_sweep_ends_in_time_and_resumes(long, tmp_path, capsys):
-    arguments = ["sweep", str(long), "--out", str(tmp_path), "--device", "cpu"]
+def test_a_sweep_ends_in_time_and_resumes(written, tmp_path, printed):
+    path = written.with_name("long.yaml")
+    path.write_text("recipe: base.yaml\ngroups: [{methods: [cohen], sigma: [1], override: {train.epochs: 5000}}]")
+    arguments = ["sweep", str(path), "--out", str(tmp_path), "--device", "cpu"]
     began = time.monotonic()
-    assert main([*arguments, "--minutes", "0.1"]) == 0
+    assert "run the same command again" in printed([*arguments, "--minutes", "0.1"]).out
     assert time.monotonic() - began < 30  # of hours; tests of Budget say how close to the end
-    assert "run the same command again" in capsys.readouterr().out
     assert (tmp_path / "cohen-s1-seed0" / "checkpoint.safetensors").exists()
     log = tmp_path / "cohen-s1-seed0" / "train.jsonl"
     epochs = len(log.read_text().splitlines()) if log.exists() else 0  # a busy machine may not get that far
-    assert main([*arguments, "--plan"]) == 0
-    assert f"cohen-s1-seed0: train {5000 - epochs} epochs, certify 12 images" in capsys.readouterr().out
-    assert main([*arguments, "--minutes", "0"]) == 0
-    assert "[1/1]" not in capsys.readouterr().out
+    left = f"cohen-s1-seed0: train {5000 - epochs} epochs, certify 12 images"
+    assert left in printed([*arguments, "--plan"]).out
+    assert "[1/1]" not in printed([*arguments, "--minutes", "0"]).out
 
 
 def test_a_first_shard_that_would_end_too_late_is_not_begun(written, undisturbed, tmp_path, monkeypatch):
@@ -162,64 +135,45 @@ def test_a_first_shard_that_would_end_too_late_is_not_begun(written, undisturbed
 
     monkeypatch.setattr(sweep, "certify_with_progress", certify)
     for seconds in (10.0, 0.1):  # an image, of which a shard has ten
-        times = Times([], [Figure("cohen", None, epoch=None, image=seconds, vote=None)])
+        times = Times([], [Rough(("cohen",), image=seconds)])
         with pytest.raises(KeyboardInterrupt):
             sweep.make_cell(first, run, "cpu", Budget(1.0), times, open_benchmark)
     assert asked == [("cpu", True, True), ("cpu", False, False)]
 
 
-def test_a_shard_that_takes_longer_than_there_is_time_is_given_up(undisturbed, line, tmp_path, capsys, monkeypatch):
+def test_a_shard_that_takes_longer_than_there_is_time_is_given_up(undisturbed, line, tmp_path, monkeypatch, printed):
     run = shutil.copytree(undisturbed / CELLS[0], tmp_path / CELLS[0])
     shutil.rmtree(run / "certify")
     with monkeypatch.context() as slow:
         slow.setattr("ars.workflows.certify.REPORT_SECONDS", 0.0)
         slow.setattr(Budget, "over", lambda budget: setattr(budget, "spent", True) or True)
-        assert main([*line, "--minutes", "60"]) == 0
-    assert "run the same command again" in capsys.readouterr().out
+        assert "run the same command again" in printed([*line, "--minutes", "60"]).out
     assert not [*run.glob("certify/test/shard-*.jsonl")]
     assert main(line) == 0
     assert made(tmp_path)[CELLS[0]] == made(undisturbed)[CELLS[0]]
 
 
-def test_the_device_is_checked_once_and_is_every_cells(line, tmp_path, monkeypatch):
-    asked = []
-    monkeypatch.setattr("ars.workflows.hardware.choose_device", asked.append)
-    monkeypatch.setattr(sweep, "make_cell", lambda cell, folder, device, *_: asked.append((folder.name, device)))
-    assert main([*line[:-1], "cuda:1"]) == 0
-    assert asked == ["cuda:1", *((name, "cuda:1") for name in CELLS)]
+def test_cells_use_the_device_that_was_asked_for_and_train_their_starts_beside_them(line, tmp_path, monkeypatch):
+    asked, seen = [], []
 
-
-def test_cells_train_their_starts_beside_them_for_others_to_share(line, tmp_path, monkeypatch):
-    seen = []
-
-    def train_run(recipe, folder, **how):
-        seen.append((folder, how["starts"]))
+    def train_run(recipe, folder, *, device, starts, **how):
+        seen.append((folder, device, starts))
         raise ValueError("not now")
 
+    monkeypatch.setattr("ars.workflows.hardware.choose_device", lambda name, *_: asked.append(name) or CPU)
     monkeypatch.setattr("ars.workflows.train.train_run", train_run)
-    assert main(line) == 1
-    assert seen == [(tmp_path / name, tmp_path) for name in CELLS]
+    assert main([*line[:-1], "cuda:1"]) == 1
+    assert asked == 3 * ["cuda:1"]  # once before the first cell
+    assert seen == [(tmp_path / name, CPU, tmp_path) for name in CELLS]
 
 
-def test_a_benchmark_is_opened_once(line, monkeypatch):
-    opened = []
-    monkeypatch.setattr("ars.data.benchmark.open_benchmark", lambda *what: opened.append(what) or open_benchmark(*what))
-    assert main(line) == 0
-    assert [(data.kind, str(device)) for data, device in opened] == [("digits", "cpu")]
-
-
-def test_two_sweeps_do_not_share_a_folder(line, tmp_path, sentence, capsys):
+def test_two_sweeps_do_not_share_a_folder(line, tmp_path, refused):
     with locked(tmp_path, "sweep"):
-        assert main(line) == 2
-        assert "another ars sweep" in sentence()
+        assert "another ars sweep" in refused(line)
         assert main([*line, "--plan"]) == 0
-    assert cells_in(tmp_path) == []
+    assert list(tmp_path.glob("[!.]*")) == []
     (tmp_path / "file").touch()
-    capsys.readouterr()
-    assert main([*line[:3], str(tmp_path / "file")]) == 2
-    output = capsys.readouterr()
-    assert "file is a file" in output.err
-    assert output.out == ""
+    assert "file is a file" in refused([*line[:3], str(tmp_path / "file")])
 
 
 def test_sigterm_between_the_steps_ends_a_sweep_as_ctrl_c_does(line, capsys, monkeypatch):
@@ -275,7 +229,9 @@ groups:
 
 
 def test_the_next_attempt_resumes_where_a_cell_failed(undisturbed, line, tmp_path, capsys, monkeypatch):
-    calls = count(1)
+    """And each of them opens the benchmark once, for all cells."""
+    calls, opened = count(1), []
+    monkeypatch.setattr("ars.data.benchmark.open_benchmark", lambda *what: opened.append(what) or open_benchmark(*what))
 
     def write(*arguments):
         if next(calls) == 2:
@@ -290,37 +246,28 @@ def test_the_next_attempt_resumes_where_a_cell_failed(undisturbed, line, tmp_pat
     assert "cohen-s0.5-seed0: certify 2 images, vote" in output.out
     assert main(line) == 0
     assert made(tmp_path) == made(undisturbed)
+    assert [(data.kind, str(device)) for data, device in opened] == 2 * [("digits", "cpu")]
 
 
 @pytest.mark.parametrize("method", ["unicr", "cohen"])
-def test_a_missing_package_is_told_before_anything_is_trained(written, tmp_path, sentence, monkeypatch, method):
+def test_a_missing_package_is_told_before_anything_is_trained(written, tmp_path, monkeypatch, method, refused):
     monkeypatch.setitem(sys.modules, "dp_accounting.pld.common", None)
     path = written.with_name("missing.yaml")
     path.write_text("recipe: base.yaml\ngroups: [{methods: [cohen, unicr], sigma: [0.5], override: {beta: 2.345}}]")
     runs = tmp_path / "runs"
-    assert main(["sweep", str(path), "--out", str(runs), "--device", "cpu"]) == 2
-    assert "the package dp_accounting is missing" in sentence()
+    said = refused(["sweep", str(path), "--out", str(runs), "--device", "cpu"])
+    assert "the package dp_accounting is missing" in said
     assert not runs.exists()
     train = ["train", str(written.with_name("base.yaml")), f"--method={method}", "--beta=2.345", "--device=cpu"]
     assert main([*train, "--out", str(runs)]) == (2 if method == "unicr" else 0)
     assert runs.exists() == (method == "cohen")
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [("recipe: base.yaml\ncolour: red", "colour"), (None, "bad.yaml")],
-)
-def test_a_bad_sweep_file_gets_one_sentence_and_leaves_nothing_behind(written, tmp_path, sentence, text, words):
+def test_a_bad_sweep_file_gets_one_sentence_and_leaves_nothing_behind(written, tmp_path, refused):
     path = written.with_name("bad.yaml")
-    path.unlink(missing_ok=True)
-    if text is not None:
-        path.write_text(text)
-    for arguments in (
-        ["sweep", str(path), "--out", str(tmp_path / "runs")],
-        ["pack", str(path), "--runs=x", "--out=y"],
-    ):
-        assert main(arguments) == 2
-        assert words in sentence()
+    path.write_text("recipe: base.yaml\ncolour: red")
+    for line in (["sweep", str(path), "--out", str(tmp_path / "runs")], ["pack", str(path), "--runs=x", "--out=y"]):
+        assert "colour" in refused(line)
     assert not (tmp_path / "runs").exists()
 
 
@@ -328,16 +275,14 @@ def test_a_bad_sweep_file_gets_one_sentence_and_leaves_nothing_behind(written, t
     ("options", "words"),
     [(["--device", "nope"], "'nope'"), (["--packed", "none"], "no folder none"), (["--minutes", "-1"], "--minutes")],
 )
-def test_a_request_that_makes_no_sense_leaves_nothing_behind(written, desk, sentence, options, words):
-    assert main(["sweep", str(written), "--out", "runs", *options]) == 2
-    assert words in sentence()
+def test_a_request_that_makes_no_sense_leaves_nothing_behind(written, desk, refused, options, words):
+    assert words in refused(["sweep", str(written), "--out", "runs", *options])
     assert list(desk.iterdir()) == []
 
 
-def test_one_of_several_processes_is_refused(line, ranks, sentence):
+def test_one_of_several_processes_is_refused(line, ranks, refused):
     ranks(WORLD_SIZE=2, RANK=1)
-    assert main(line) == 2
-    assert "rank 1 of 2" in sentence()
+    assert "rank 1 of 2" in refused(line)
 
 
 def test_the_machine_of_stated_times_is_named_until_a_cell_is_finished_here(run, tmp_path, trained):

@@ -3,23 +3,17 @@
 import json
 import signal
 
-import pytest
 import torch
 import yaml
 
 from ars.certification.certifier import Certifier
-from ars.cli import vote as command
 from ars.cli.main import main
 
 from .conftest import signal_self
 
-VOTE = ["--draws=20", "--device=cpu"]
 
-
-@pytest.fixture
-def interrupted(run, monkeypatch, capfd):
-    """A run whose vote was interrupted while the first images were voted on."""
-    real = Certifier.votes
+def test_ctrl_c_ends_the_vote_after_a_few_images_and_the_same_command_resumes(run, capfd, monkeypatch):
+    line, real = ["vote", str(run), "--draws=20", "--device=cpu"], Certifier.votes
 
     def votes(*arguments, **options):
         signal_self(signal.SIGINT)
@@ -27,35 +21,23 @@ def interrupted(run, monkeypatch, capfd):
 
     with monkeypatch.context() as patch:
         patch.setattr(Certifier, "votes", votes)
-        assert main(["vote", str(run), *VOTE]) == 130
-    return run
-
-
-def test_ctrl_c_ends_the_vote_after_a_few_images_and_the_same_command_resumes(interrupted, capfd, monkeypatch):
+        assert main(line) == 130
     errors = capfd.readouterr().err
     assert "Ctrl-C again" in errors
-    assert f"run the same command again to resume: ars vote {interrupted} --draws=20" in errors
-    assert json.loads((interrupted / "vote-begun.json").read_text())["images"] == 10
-    monkeypatch.setattr(command, "LINE_SECONDS", 0.0)
-    assert main(["vote", str(interrupted), *VOTE]) == 0
+    assert f"run the same command again to resume: ars vote {run} --draws=20" in errors
+    assert json.loads((run / "vote-begun.json").read_text())["images"] == 10
+    monkeypatch.setattr("ars.cli.views.LINE_SECONDS", 0.0)
+    assert main(line) == 0
     output = capfd.readouterr()
     lines = [line.split(": ")[1] for line in output.err.splitlines()]
     assert lines == [f"{done} of 300 voted on" for done in range(10, 301, 10)]
-    kept = json.loads((interrupted / "vote.json").read_text())
+    kept = json.loads((run / "vote.json").read_text())
     assert f"{kept['accuracy']:.2%} of 300 test images" in output.out
-    assert main(["vote", str(interrupted), *VOTE, "--json"]) == 0
+    assert main([*line, "--json"]) == 0
     assert json.loads(capfd.readouterr().out) == kept
 
 
-def test_a_begun_vote_of_other_draws_is_not_thrown_away(interrupted, capfd):
-    begun = (interrupted / "vote-begun.json").read_text()
-    capfd.readouterr()
-    assert main(["vote", str(interrupted), "--draws=30", "--device=cpu"]) == 2
-    assert "vote-begun.json" in capfd.readouterr().err
-    assert (interrupted / "vote-begun.json").read_text() == begun
-
-
-def test_a_vote_has_the_seed_and_the_precision_of_the_recipe_and_all_that_was_asked_for(run, monkeypatch, sentence):
+def test_a_vote_has_the_seed_and_the_precision_of_the_recipe_and_all_that_was_asked_for(run, monkeypatch, refused):
     recipe = yaml.safe_load((run / "recipe.yaml").read_text())
     recipe["certify"] |= {"seed": 5, "precision": "bfloat16"}
     (run / "recipe.yaml").write_text(yaml.safe_dump(recipe))
@@ -67,8 +49,7 @@ def test_a_vote_has_the_seed_and_the_precision_of_the_recipe_and_all_that_was_as
 
     monkeypatch.setattr("ars.workflows.vote.vote_run", vote_run)
     asked = ["--draws=7", "--device=cpu", "--classifier=my:net", "--data.root=photos"]
-    assert main(["vote", str(run), *asked]) == 2
-    assert "not now" in sentence()
+    assert "not now" in refused(["vote", str(run), *asked])
     wanted = {"draws": 7, "seed": 5, "precision": "bfloat16", "device": torch.device("cpu"), "classifier": "my:net"}
     assert {name: handed[name] for name in wanted} == wanted
     assert list(handed["moved"]) == ["--data.root=photos"]

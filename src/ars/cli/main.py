@@ -5,6 +5,7 @@ import re
 import shlex
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import NoReturn
 
 from ars.cli.errors import describe_error, plain_warnings, say, usable_streams
@@ -61,13 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else list(arguments)
     options, unknown = make_parser().parse_known_args(given)
     if unknown:
-        names = [part for part in unknown if part.startswith("-")]  # without the values of options
-        if not names:
-            say(f"{_speaker()}: {unknown[0]} is one argument too many; see '{options.usage}'")
-            return 2
-        guesses = [guess for name in names if (guess := options.nearest(name.partition("=")[0]))]
-        question = f"did you mean {' and '.join(guesses)}? " if guesses else ""
-        say(f"{_speaker()}: there is no option {' or '.join(names)}; {question}'{options.known}' lists all options")
+        say(f"{_speaker()}: {unknown_options(unknown, options)}")
         return 2
     try:
         with plain_warnings():
@@ -87,6 +82,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         say(f"{_speaker()}: {describe_error(MemoryError())}")
         return 2
+
+
+def unknown_options(given: Sequence[str], options: argparse.Namespace) -> str:
+    """What is wrong with arguments that the command does not have, and the options that may have been meant."""
+    names = [part for part in given if part.startswith("-")]  # without the values of options
+    if not names:
+        return f"{given[0]} is one argument too many; see '{options.parser.prog} --help'"
+    known = options.parser._option_string_actions  # argparse has no public list of them
+    guesses = [guess for name in names for guess in get_close_matches(name.partition("=")[0], known, n=1, cutoff=0.8)]
+    question = f"did you mean {' and '.join(guesses)}? " if guesses else ""
+    return f"there is no option {' or '.join(names)}; {question}'{options.known}' lists all options"
 
 
 def _speaker() -> str:

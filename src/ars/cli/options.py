@@ -2,16 +2,14 @@
 
 import argparse
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
-from difflib import get_close_matches
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from ars.certification.bounds import BOUNDS
-from ars.certification.schedule import MODES
-from ars.certification.settings import CertifySettings
+from ars.certification.settings import MODES, CertifySettings
 from ars.data.settings import KEYS, PLACES
 from ars.recipes.read import imported_model, read_recipe
 from ars.runs.paths import GIVEN_SIGMA, MAIN, RECIPE
@@ -22,41 +20,31 @@ Subparsers = Any
 
 
 def add_command(
-    commands: Subparsers,
-    name: str,
-    run: Callable[..., int],
-    *,
-    summary: str,
-    teach: str,
-    resumable: bool = False,
+    commands: Subparsers, name: str, run: Callable[..., int], *, summary: str, teach: str, resumable: bool = False
 ) -> argparse.ArgumentParser:
     """A subcommand with a one-line summary and a help text that teaches; a resumable command keeps its work."""
+    layout = argparse.RawDescriptionHelpFormatter
     parser: argparse.ArgumentParser = commands.add_parser(
-        name,
-        help=summary,
-        description=teach,
-        allow_abbrev=False,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        name, help=summary, description=teach, allow_abbrev=False, formatter_class=layout
     )
-    names = parser._option_string_actions  # still empty here; argparse has no public list of them
-    usage = f"{parser.prog} --help"
-    parser.set_defaults(run=run, resumable=resumable, usage=usage, known=usage)
-    parser.set_defaults(nearest=lambda name: nearest(name, names))
+    parser.set_defaults(run=run, resumable=resumable, parser=parser, known=f"{parser.prog} --help", overrides=())
     return parser
 
 
-def nearest(name: str, names: Iterable[str]) -> str | None:
-    """The option that may have been meant.
-
-    >>> nearest("--n_estimate", ["--n-select", "--n-estimate"]), nearest("--magic", ["--n-select"])
-    ('--n-estimate', None)
-    """
-    return next(iter(get_close_matches(name, names, n=1, cutoff=0.8)), None)
-
-
-def add_device(parser: argparse.ArgumentParser) -> None:
-    """The device to run on."""
+def add_device(parser: argparse.ArgumentParser, *, memory: bool = False) -> None:
+    """The device to run on, and how much of its memory may be used."""
     parser.add_argument("--device", default="auto", help="auto (a GPU if there is one), cpu, cuda, cuda:1, mps, ...")
+    if memory:
+        parser.add_argument("--memory", type=float, metavar="GIB", help="use at most this much of the GPU's memory")
+
+
+def limit_memory(options: argparse.Namespace, local_rank: int | None = None) -> None:
+    """Take no more than --memory of the device."""
+    if options.memory is not None:
+        from ars.certification import memory
+        from ars.workflows.hardware import choose_device
+
+        memory.limit_memory(choose_device(options.device, local_rank), options.memory)
 
 
 def add_classifier(parser: argparse.ArgumentParser) -> None:
@@ -73,16 +61,6 @@ def add_places(parser: argparse.ArgumentParser, recipe: str = "RUN's recipe") ->
             f"--data.{key}", dest="overrides", action=Override, metavar="PATH",
             help=f"where data.{key} of {recipe} is now, if it was moved",
         )  # fmt: skip
-
-
-def places_of(options: argparse.Namespace) -> dict[str, str]:
-    """The values of the options of add_places, by the keys of a recipe's data part."""
-    return dict(option.removeprefix("--data.").split("=", maxsplit=1) for option in options.overrides or ())
-
-
-def add_memory(parser: argparse.ArgumentParser) -> None:
-    """How much of the GPU's memory to use."""
-    parser.add_argument("--memory", type=float, metavar="GIB", help="use at most this much of the GPU's memory")
 
 
 def add_certification(parser: argparse.ArgumentParser, *, defaults: str, seed: str = "seed of the noise") -> None:
@@ -184,18 +162,5 @@ class Override(argparse.Action):
 
     def __call__(self, parser: object, namespace: argparse.Namespace, value: Any, option: str | None = None) -> None:
         """Append one override; an option without a value means true."""
-        given = "true" if self.nargs == 0 else value
-        namespace.overrides = [
-            *(namespace.overrides or []),
-            f"--{self.key}={given}" if self.key else f"{option}={given}",
-        ]
-
-
-def data_overrides(text: str) -> tuple[str, ...]:
-    """KIND or KIND:ROOT as overrides of a recipe's data part.
-
-    >>> data_overrides("digits"), data_overrides("folder:my/photos")
-    (('--data.kind=digits',), ('--data.kind=folder', '--data.root=my/photos'))
-    """
-    kind, colon, root = text.partition(":")
-    return (f"--data.kind={kind}", *([f"--data.root={root}"] if colon else []))
+        name = f"--{self.key}" if self.key else option
+        namespace.overrides = (*namespace.overrides, f"{name}={'true' if self.nargs == 0 else value}")

@@ -6,6 +6,7 @@ import secrets
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,8 @@ from ars.cli.options import (
     add_classifier,
     add_command,
     add_device,
-    add_memory,
     add_places,
+    limit_memory,
     override,
     recipe_of,
     settings_of,
@@ -62,8 +63,7 @@ def add_to(commands: Subparsers) -> None:
     add_places(parser)
     parser.add_argument("--model", metavar="PACKAGE:NAME", help="where to import the model that RUN was made with")
     add_certification(parser, defaults="the run's recipe", seed="seed of the noise, to repeat a call (default: fresh)")
-    add_device(parser)
-    add_memory(parser)
+    add_device(parser, memory=True)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -74,7 +74,6 @@ def run(options: argparse.Namespace) -> int:
     seed = secrets.randbits(SEED_BITS) if options.seed is None else options.seed
     settings = replace(override(default, options), seed=seed)
     from ars.certification.certifier import Certifier
-    from ars.certification.memory import limit_memory
     from ars.kernels.precision import choose_precision
     from ars.recipes.user_code import explain_errors
     from ars.workflows.hardware import choose_device
@@ -84,26 +83,23 @@ def run(options: argparse.Namespace) -> int:
 
     device = choose_device(options.device)
     settings = replace(settings, precision=choose_precision(settings.precision, device))
-    if options.memory is not None:
-        limit_memory(device, options.memory)
+    limit_memory(options)
     inputs: Inputs | About
     if imported:
         inputs, model = load_certified(options.folder, imported, device)
     else:
-        inputs, model = load_without_data(
-            options.folder, device, classifier=options.classifier, moved=options.overrides or ()
-        )
+        own, moved = options.classifier, options.overrides
+        inputs, model = load_without_data(options.folder, device, classifier=own, moved=moved)
     images = [_read(path, inputs.shape, resize=options.resize) for path in options.images]
     masks = [average_masks(model, seen.image.to(device), seed=seed) for seen in images] if options.masks else []
     if options.masks and not masks[0]:
         raise ValueError(f"the model of {options.folder} has no mask to save; leave --masks out")
-    pictures = mask_paths(options.images, options.masks, len(masks[0])) if options.masks else []
+    pictures = mask_paths(options.images, options.masks, len(masks[0])) if options.masks else [[] for _ in images]
     certifier = Certifier(model, settings, expect=len(images))
-    for index, seen in enumerate(images):
+    for index, (seen, saved) in enumerate(zip(images, pictures, strict=True)):
         with explain_errors(options.model or options.classifier):
             [certificate] = certifier(seen.image.to(device), [index])
-        saved = pictures[index] if options.masks else []
-        if options.masks:
+        if saved:
             save_masks(masks[index], saved)
         if options.seed is None and not options.json and index == 0:
             print(f"fresh noise: --seed {seed} repeats it", file=sys.stderr, flush=True)
@@ -158,8 +154,8 @@ def mask_paths(images: Sequence[Path], folder: Path, steps: int) -> list[list[Pa
     """A file for each mask of each image; refuses to overwrite an input image."""
     names: list[str] = []
     for image in images:
-        name = next(n for n in _candidates(image.stem) if n not in names)
-        names.append(name)
+        numbered = (f"{image.stem}-{number}" for number in count(2))
+        names.append(next(name for name in chain([image.stem], numbered) if name not in names))
     ends = ["-mask.png"] if steps == 1 else [f"-mask-{step + 1}.png" for step in range(steps)]
     paths = [[folder / (name + end) for end in ends] for name in names]
     inputs = {image.resolve() for image in images}
@@ -169,15 +165,10 @@ def mask_paths(images: Sequence[Path], folder: Path, steps: int) -> list[list[Pa
     return paths
 
 
-def _candidates(stem: str) -> Sequence[str]:
-    return [stem, *(f"{stem}-{number}" for number in range(2, 100_000))]
-
-
 def _json(seen: Seen, found: "Certificate", names: Sequence[str], masks: Sequence[Path]) -> str:
     pixels = {"radius_255": in_units(found.radius, found.norm)} if found.norm == "linf" else {}
     content = {
-        "file": str(seen.path), "seen": seen.size, "resized": bool(seen.fitting),
-        "converted": seen.converting,
+        "file": str(seen.path), "seen": seen.size, "resized": bool(seen.fitting), "converted": seen.converting,
         "label": None if found.label is None else names[found.label], "radius": found.radius, **pixels,
         "norm": found.norm, "alpha": found.alpha, "votes": _votes(found, names), "draws": found.n_estimate,
         "seed": found.seed, "index": found.index, "precision": found.precision, "masks": [str(mask) for mask in masks],

@@ -3,16 +3,15 @@
 import argparse
 import sys
 import traceback
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ars.cli.certify import certify_with_progress
 from ars.cli.errors import describe_error
 from ars.cli.interrupt import end_if_asked, terminable
-from ars.cli.live import duration
-from ars.cli.options import Subparsers, add_command, add_device, add_places, places_of
+from ars.cli.options import Subparsers, add_command, add_device, add_places
 from ars.cli.train import train_with_progress
+from ars.cli.views import duration
 from ars.cli.vote import sentence, vote_with_progress
 from ars.runs.lock import locked
 from ars.runs.paths import MODEL
@@ -56,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
     """Run the cells; 1 if some failed."""
     one_process("ars sweep")
     sweep, budget = read_sweep(options.sweep), Budget(options.minutes)
-    moved = places_of(options)
+    moved = dict(option.removeprefix("--data.").split("=", maxsplit=1) for option in options.overrides)
     for cell in sweep.cells:
         cell.recipe.data.at(moved)  # refuses a place that its kind does not have
     if options.packed is not None and not options.packed.is_dir():
@@ -65,6 +64,7 @@ def run(options: argparse.Namespace) -> int:
     print(show(sweep, plan), flush=True)
     if options.plan or not plan.left:
         return 0
+    from ars.data.benchmark import BenchmarkCache
     from ars.recipes.build import check_noise
     from ars.workflows.hardware import choose_device
 
@@ -72,9 +72,14 @@ def run(options: argparse.Namespace) -> int:
     for row in plan.rows:
         if not row.done:
             check_noise(row.cell.recipe)  # likewise a missing package
+    failed, open_data = 0, BenchmarkCache(moved)
     with locked(options.out, "sweep"), terminable():
         try:
-            failed = _attempt_all(plan, options.out, options.device, budget, moved)
+            for number, row in enumerate(plan.rows, start=1):
+                if not row.done and not budget.watch()():
+                    print(f"[{number}/{len(plan.rows)}] {describe(row)}", flush=True)
+                    folder = options.out / row.cell.name
+                    failed += not _attempt(row.cell, folder, options.device, budget, plan.times, open_data)
         finally:
             print(show(sweep, make_plan(sweep, options.out, options.packed)), flush=True)
     if budget.spent:
@@ -82,18 +87,6 @@ def run(options: argparse.Namespace) -> int:
     if failed:
         print(f"ars: {failed} of {len(plan.rows)} cells failed; the errors are above", file=sys.stderr)
     return 1 if failed else 0
-
-
-def _attempt_all(plan: Plan, runs: Path, device: str, budget: Budget, moved: Mapping[str, str]) -> int:
-    """Run cell after cell while there is time, on data at the places in moved; returns how many failed."""
-    from ars.data.benchmark import BenchmarkCache
-
-    failed, open_data = 0, BenchmarkCache(moved)
-    for number, row in enumerate(plan.rows, start=1):
-        if not row.done and not budget.watch()():
-            print(f"[{number}/{len(plan.rows)}] {describe(row)}", flush=True)
-            failed += not _attempt(row.cell, runs / row.cell.name, device, budget, plan.times, open_data)
-    return failed
 
 
 def show(sweep: Sweep, plan: Plan) -> str:
@@ -129,11 +122,10 @@ def _attempt(cell: Cell, folder: Path, device: str, budget: Budget, times: Times
     except KeyboardInterrupt:
         if not budget.spent:
             raise
-    except (ValueError, ArithmeticError, OSError, ModuleNotFoundError) as error:
-        print(f"ars: {cell.name}: {describe_error(error)}", file=sys.stderr, flush=True)
-        return False
-    except Exception:  # the other cells may still succeed
-        print(f"ars: {cell.name} failed:\n{traceback.format_exc()}", file=sys.stderr, flush=True)
+    except Exception as error:  # the other cells may still succeed
+        told = isinstance(error, ValueError | ArithmeticError | OSError | ModuleNotFoundError)
+        why = f": {describe_error(error)}" if told else f" failed:\n{traceback.format_exc()}"
+        print(f"ars: {cell.name}{why}", file=sys.stderr, flush=True)
         return False
     return True
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from ars.cli.interrupt import stoppable
 from ars.cli.options import Override, Subparsers, add_command, add_device
-from ars.cli.training_view import describe_epoch, training_view
-from ars.recipes.help import list_keys
-from ars.recipes.read import read_recipe, recipe_keys, source_sigma
+from ars.cli.views import describe_epoch, describe_step, open_view
+from ars.recipes.keys import list_keys, recipe_keys
+from ars.recipes.read import read_recipe
 from ars.recipes.recipe import Recipe, cell_name
 from ars.recipes.starts import start_of
-from ars.runs.paths import CHECKPOINT, MODEL
+from ars.runs.paths import CHECKPOINT, MODEL, RECIPE
 from ars.workflows.world import read_team
 
 if TYPE_CHECKING:
@@ -60,17 +60,13 @@ def add_to(commands: Subparsers) -> None:
     for name, (key, metavar, meaning) in SHORT.items():
         parser.add_argument(f"--{name}", dest="overrides", action=Override, key=key, metavar=metavar, help=meaning)
     parser.add_argument(
-        "--freeze",
-        dest="overrides",
-        action=Override,
-        key="classifier.freeze",
-        nargs=0,
+        "--freeze", dest="overrides", action=Override, key="classifier.freeze", nargs=0,
         help="train only the mask and keep the classifier as it is: short for --classifier.freeze true",
-    )
+    )  # fmt: skip
     parser.set_defaults(known="ars train --keys")
     parser.add_argument("--keys", action="store_true", help="list every key of a recipe and exit")
     add_device(parser)
-    for key in recipe_keys(Recipe()):  # listed by --keys
+    for key in recipe_keys():  # listed by --keys
         parser.add_argument(f"--{key}", dest="overrides", action=Override, help=argparse.SUPPRESS)
 
 
@@ -79,13 +75,14 @@ def run(options: argparse.Namespace) -> int:
     if options.keys:
         print(list_keys())
         return 0
-    recipe = read_recipe(options.recipe, options.overrides or [])
+    recipe = read_recipe(options.recipe, options.overrides)
     recipe = replace(recipe, data=recipe.data.absolute())  # later commands may run in another folder
     folder, first = options.out, read_team().rank == 0
     if folder is None:
         if options.recipe is None:
             raise ValueError("name the run folder: --out RUN")
-        folder = default_folder(options.recipe.stem, recipe)
+        cell = cell_name(recipe.method, recipe.data.options.get("size"), recipe.sigma, recipe.seed)
+        folder = Path("runs") / f"{options.recipe.stem}-{cell}"
         if first:
             print(f"the run goes to {folder}; choose another folder with --out RUN")
     from ars.data.benchmark import BenchmarkCache
@@ -130,21 +127,12 @@ def recipe_warnings(recipe: Recipe) -> Iterator[str]:
     source = Path(recipe.classifier.from_run).expanduser()
     if not (source / MODEL).exists() and (source / CHECKPOINT).exists():
         yield f"the training of {source} is not complete; its last checkpoint is used"
-    if (sigma := source_sigma(recipe)) not in (None, recipe.sigma):
+    path = source / RECIPE
+    if path.is_file() and (sigma := read_recipe(path).sigma) != recipe.sigma:
         yield (
             f"the classifier of {source} was trained at sigma = {sigma:g} but gets {recipe.sigma:g} here; "
             "unless this is intended, use one trained at the same noise: --classifier.from_run RUN"
         )
-
-
-def default_folder(stem: str, recipe: Recipe) -> Path:
-    """Where the run of a recipe goes without --out.
-
-    >>> default_folder("digits", Recipe()).as_posix()
-    'runs/digits-adaptive-s0.75-seed0'
-    """
-    name = cell_name(recipe.method, recipe.data.options.get("size"), recipe.sigma, recipe.seed)
-    return Path("runs") / f"{stem}-{name}"
 
 
 def train_with_progress(
@@ -161,22 +149,30 @@ def train_with_progress(
 
     from ars.data.benchmark import open_benchmark
     from ars.training.loop import Interrupted
-    from ars.training.progress import Progress
+    from ars.training.progress import Progress, Standing
     from ars.workflows.hardware import choose_device
-    from ars.workflows.train import open_ranks, train_run
-    from ars.workflows.watch import scalars
+    from ars.workflows.train import open_ranks, scalars, train_run
 
     world = read_team()
     device = choose_device(device_name, world.local)
-    view = training_view(str(folder), bar=world.rank == 0)
-    alone = world.size == 1
-    with stoppable(at_once=alone) as stop, open_ranks(world, device) as ranks, scalars(folder) as write, view as show:
+    shown = open_view(str(folder), "starting", bar=world.rank == 0)
+    at_once = world.size == 1
+    with (
+        stoppable(at_once=at_once) as stop,
+        open_ranks(world, device) as ranks,
+        scalars(folder) as write,
+        shown as view,
+    ):
         if recipe.method == "sukenik" and ranks.first and not (folder / MODEL).exists():
-            show.say(MEASURING)
+            view.say(MEASURING)
 
         def report(at: Progress) -> None:
-            show.report(at)
+            view.say(describe_epoch(at))
             write(at)
+
+        def watch(at: Standing) -> None:
+            text = describe_step(at)
+            view.update(at.step, at.steps, f"step {at.step} of {at.steps}, {text}", text)
 
         try:
             trained = train_run(
@@ -184,8 +180,8 @@ def train_with_progress(
                 folder,
                 device=device,
                 report=report,
-                report_start=lambda start, at: show.say(f"start, size {start.data.size}, {describe_epoch(at)}"),
-                watch=show.watch,
+                report_start=lambda start, at: view.say(f"start, size {start.data.size}, {describe_epoch(at)}"),
+                watch=watch,
                 stop=lambda: stop() or enough(),
                 starts=starts,
                 ranks=ranks,
@@ -201,4 +197,4 @@ def train_with_progress(
                 f"train.batch_size (now {recipe.train.batch_size}), and train into another folder"
             ) from error
         if ranks.first and not trained:
-            show.say("already trained")
+            view.say("already trained")

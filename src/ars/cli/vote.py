@@ -1,16 +1,14 @@
 """ars vote: the accuracy of the plain vote on the whole test set."""
 
 import argparse
-import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ars.certification.settings import CertifySettings
 from ars.cli.interrupt import stoppable
-from ars.cli.live import LINE_SECONDS
-from ars.cli.options import Subparsers, add_classifier, add_command, add_device, add_memory, add_places, recipe_of
+from ars.cli.options import Subparsers, add_classifier, add_command, add_device, add_places, limit_memory, recipe_of
+from ars.cli.views import View
 from ars.runs.vote_count import Tally
 from ars.workflows.world import one_process
 
@@ -31,30 +29,24 @@ NOTICE = "ars: stopping after the current images; press Ctrl-C again to stop at 
 
 def add_to(commands: Subparsers) -> None:
     """Add the command."""
-    parser = add_command(
-        commands, "vote", run, summary="vote accuracy on the whole test set", teach=TEACH, resumable=True
-    )
+    summary = "vote accuracy on the whole test set"
+    parser = add_command(commands, "vote", run, summary=summary, teach=TEACH, resumable=True)
     parser.add_argument("folder", type=Path, metavar="RUN", help="a run folder made by ars train")
     parser.add_argument("--draws", type=int, default=DRAWS, metavar="N", help=f"votes per image (default: {DRAWS})")
     parser.add_argument("--json", action="store_true", help="print the content of vote.json")
     add_classifier(parser)
     add_places(parser)
-    add_device(parser)
-    add_memory(parser)
+    add_device(parser, memory=True)
 
 
 def run(options: argparse.Namespace) -> int:
     """Vote, showing progress, and print the accuracy."""
     one_process("ars vote")
     settings = recipe_of(options.folder, instead="ars vote cannot load it, and ")
-    if options.memory is not None:
-        from ars.certification.memory import limit_memory
-        from ars.workflows.hardware import choose_device
-
-        limit_memory(choose_device(options.device), options.memory)
+    limit_memory(options)
     tally = vote_with_progress(
         options.folder, settings, options.device, draws=options.draws, classifier=options.classifier,
-        moved=options.overrides or (),
+        moved=options.overrides,
     )  # fmt: skip
     print(tally.to_json(), end="") if options.json else print(f"{options.folder}: {sentence(tally)}")
     return 0
@@ -76,13 +68,10 @@ def vote_with_progress(
     from ars.workflows.hardware import choose_device
     from ars.workflows.vote import vote_run
 
-    shown = time.monotonic()
+    view = View(str(folder), at_once=False)
 
     def report(tally: Tally, total: int) -> None:
-        nonlocal shown
-        if time.monotonic() - shown >= LINE_SECONDS:
-            shown = time.monotonic()
-            print(f"{folder}: {tally.images} of {total} voted on", file=sys.stderr, flush=True)
+        view.update(tally.images, total, f"{tally.images} of {total} voted on", "")
 
     with stoppable(NOTICE) as stop:
         return vote_run(

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args, get_ori
 import yaml
 
 from ars.data.settings import KEYS
+from ars.recipes.keys import recipe_keys
 from ars.recipes.recipe import Recipe, RecipeError
-from ars.runs.paths import RECIPE
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -144,7 +144,7 @@ def _sentence(kind: Any, error: "ErrorDetails") -> str:
         elif values := [get_args(kind)[1] for kind in kinds if get_origin(kind) is dict]:
             name, kinds = f"{name}.{place}", tuple(values)
     value = error["input"]
-    if value is None and not (part := next((part for part in kinds if is_dataclass(part)), None)):
+    if value is None and not any(is_dataclass(part) for part in kinds):
         return f"{name} is empty; give it a value or leave it out"
     choices = [str(choice) for part in kinds if get_origin(part) is Literal for choice in get_args(part)]
     words = [_word(part) for part in kinds if get_origin(part) is not Literal]
@@ -192,16 +192,12 @@ def _put(content: dict[str, Any], name: str, text: str) -> None:
         content[part] = inner = dict(inner) if isinstance(inner, dict) else {}
         content = inner
     takes = (kind, *get_args(kind)) if get_origin(kind) is not tuple else ()
-    value = _parsed(text)
+    try:
+        value = yaml.load(text, Loader)
+    except yaml.YAMLError:
+        value = text
     other = (value is None and NoneType in takes) or (isinstance(value, int | float) and float in takes)
     content[last] = value if other or not any(part is str or get_origin(part) is Literal for part in takes) else text
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return yaml.load(text, Loader)
-    except yaml.YAMLError:
-        return text
 
 
 def _located(sentence: str, path: Path | None, overrides: Mapping[str, str]) -> str:
@@ -209,26 +205,11 @@ def _located(sentence: str, path: Path | None, overrides: Mapping[str, str]) -> 
     if sentence.partition(" ")[0] in overrides:
         return sentence
     if unknown := re.fullmatch("there is no key (.*)", sentence):
-        names = list(recipe_keys(Recipe()))
+        names = recipe_keys()
         parts = dict.fromkeys(".".join(name.split(".")[:depth]) for name in names for depth in (1, 2))
         guess = suggestion(unknown[1], [*names, *parts])
         sentence += f"{guess or ';'} 'ars train --keys' lists all keys"
     return f"{path or 'the options'}: {sentence}"
-
-
-def recipe_keys(part: Any, prefix: str = "") -> Iterator[str]:
-    """The dotted names of all keys of a recipe.
-
-    >>> list(recipe_keys(Recipe()))[:4]
-    ['method', 'sigma', 'share', 'beta']
-    """
-    for key in fields(part):
-        value = getattr(part, key.name)
-        if not is_dataclass(value):
-            yield prefix + key.name
-        for kind in (type(value), *get_args(key.type)):  # the type of an optional part has its keys
-            if is_dataclass(kind):
-                yield from recipe_keys(value or cast(type, kind)(), f"{prefix}{key.name}.")
 
 
 def imported_model(path: Path) -> dict[str, Any] | None:
@@ -241,10 +222,3 @@ def imported_model(path: Path) -> dict[str, Any] | None:
         case {"model": str(), "sigma": float(), "data": {"kind": kind}} if kind in KEYS:
             return dict(content)
     return None
-
-
-def source_sigma(recipe: Recipe) -> float | None:
-    """The noise level of the run that classifier.from_run names; None without a run, or if it has no recipe."""
-    source = recipe.classifier.from_run
-    path = None if source is None else Path(source).expanduser() / RECIPE
-    return read_recipe(path).sigma if path and path.is_file() else None

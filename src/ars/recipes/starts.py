@@ -7,7 +7,6 @@ learned on small images find it at once, and smaller images take less time.
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from ars.recipes.read import read_recipe
 from ars.recipes.recipe import Mask, Recipe, RecipeError, cell_name
@@ -23,14 +22,9 @@ def start_of(recipe: Recipe) -> Recipe | None:
     if recipe.passed:
         size = recipe.passed[-1]
         return replace(recipe, data=replace(recipe.data, size=size), beta=_beta_at(recipe, size))
-    default = TrainSettings()  # no settings of the mask: all methods share the same start
-    without_mask: dict[str, Any] = {
-        "mask": default.mask,
-        "mask_schedule": None,
-        "mask_only_epochs": 0,
-        "mask_prior": default.mask_prior,
-    }
-    train = replace(recipe.train, epochs=start.epochs, **without_mask)
+    plain = TrainSettings()  # no settings of the mask: all methods share the same start
+    train = replace(recipe.train, epochs=start.epochs, mask_only_epochs=0,
+                    mask=plain.mask, mask_schedule=None, mask_prior=plain.mask_prior)  # fmt: skip
     data = replace(recipe.data, size=start.size)
     return replace(recipe, method="cohen", share=0.5, beta=None, mask=Mask(), data=data, train=train, start=None)
 

@@ -2,7 +2,7 @@
 
 import importlib
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from traceback import extract_tb
@@ -18,7 +18,6 @@ from ars.smoothing import SmoothedClassifier
 from ars.smoothing.mechanism import Images
 
 LIBRARIES = (str(Path(torch.__file__).parent), str(Path(__file__).parents[1]))
-
 GENERATOR_ADVICE = "a step may get several generators: pass its generator on to ars.normal_like or ars.draw_like"
 
 
@@ -36,21 +35,21 @@ def explain_errors(name: str | None) -> Iterator[None]:
         if name is None or is_short_of_memory(error):
             raise
         first = f"{type(error).__name__}: {error}".partition("\n")[0].rstrip(": ")
+        theirs = [frame for frame in extract_tb(error.__traceback__) if not frame.filename.startswith(LIBRARIES)]
+        place = f" ({theirs[-1].filename}, line {theirs[-1].lineno})" if theirs else ""
         advice = GENERATOR_ADVICE if "generator=list" in first else "fix it and run the same command again"
-        raise ValueError(f"{name} failed: {first}{_place(error)}; {advice}") from error
-
-
-def _place(error: Exception) -> str:
-    """The last line of the traceback outside of torch and ars."""
-    frames = [frame for frame in extract_tb(error.__traceback__) if not frame.filename.startswith(LIBRARIES)]
-    return f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
+        raise ValueError(f"{name} failed: {first}{place}; {advice}") from error
 
 
 def import_network(path: str, *, option: str) -> nn.Module:
     """Import package:attribute, a module or a function without arguments that returns one; option named the path."""
     found = _attribute(path, option)
     if not isinstance(found, nn.Module) and callable(found):
-        found = _call(path, found)
+        try:
+            found = found()
+        except Exception as error:  # the user's code may raise anything
+            why = f"{type(error).__name__}: {error}"
+            raise ValueError(f"{path} was called without arguments and failed: {why}") from error
     if not isinstance(found, nn.Module):
         raise ValueError(f"{path} must be or return a SmoothedClassifier or an nn.Module, got {type(found).__name__}")
     return found
@@ -74,21 +73,13 @@ def _attribute(path: str, option: str) -> Any:
     try:
         found: Any = importlib.import_module(module_name)
     except Exception as error:
-        raise ValueError(
-            f"cannot import {module_name} from {here} or the environment: {type(error).__name__}: {error}"
-        ) from error
+        why = f"{type(error).__name__}: {error}"
+        raise ValueError(f"cannot import {module_name} from {here} or the environment: {why}") from error
     for name in names.split("."):
         if not hasattr(found, name):
             raise ValueError(f"{module_name} has no attribute {names!r}; check the name after the colon")
         found = getattr(found, name)
     return found
-
-
-def _call(path: str, make: Callable[[], Any]) -> Any:
-    try:
-        return make()
-    except Exception as error:
-        raise ValueError(f"{path} was called without arguments and failed: {type(error).__name__}: {error}") from error
 
 
 def tensors_with_nan(saved: Mapping[str, object]) -> list[str]:
@@ -104,12 +95,7 @@ def _holds_nan(numbers: torch.Tensor) -> bool:
 
 
 def check_fit(
-    name: str,
-    model: SmoothedClassifier,
-    benchmark: Benchmark | About,
-    images: Images,
-    *,
-    trains: bool = False,
+    name: str, model: SmoothedClassifier, benchmark: Benchmark | About, images: Images, *, trains: bool = False
 ) -> None:
     """Refuse, before anything is drawn or trained, a model that cannot classify an image of the benchmark.
 

@@ -5,14 +5,11 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import nn
 
-from ars.smoothing.combine import minimum_variance
 from ars.smoothing.exact import SAFE, exact_release
-from ars.smoothing.gaussian import check_sigma
-from ars.smoothing.mechanism import SCALE_ERROR, Generators, Images, Release, Step, normal_like
+from ars.smoothing.gaussian import Gaussian
+from ars.smoothing.mechanism import Generators, Images, Release, minimum_variance, normal_like
 from ars.theory import Ball, TradeOff, UnsupportedThreat
 from ars.theory.exact import exact_guarantee
-from ars.theory.rounding import up
-from ars.theory.tradeoff import Gaussian as GaussianTradeOff
 
 # Below this the noise no longer shrinks with the mask: more noise is sound, and an all-zero mask does not divide by 0.
 LEAST_RMS = 1e-3
@@ -20,33 +17,23 @@ LEAST_RMS = 1e-3
 FARTHEST = 32
 
 
-class MaskedGaussian(Step):
+class MaskedGaussian(Gaussian):
     """m = w * X + z, z ~ N(0, (||w||^2 / d) sigma^2 I), w = mask(what the earlier steps released).
 
     The mask sees the minimum-variance combination of the earlier releases (after one Gaussian step: m1 itself).
     As a first step it sees an image of zeros, which suits only a static mask. The mask gives one weight in [0, 1] per
-    pixel, [b, 1, h, w] broadcast over the channels, or one per coordinate, [b, c, h, w].
+    pixel, [b, 1, h, w] broadcast over the channels, or one per coordinate, [b, c, h, w]. sigma is the standard
+    deviation that the noise would have at w = 1.
 
     In exact mode each coordinate is released in whole 8-bit levels, X + round(255 (s/w) z) / 255, which is the same
     look rounded: sum_i e_i^2 w_i^2 / s^2 bounds the privacy loss as before (ars.theory.exact).
     """
 
     def __init__(self, sigma: float, mask: nn.Module, *, exact: bool = False) -> None:
-        super().__init__()
+        super().__init__(sigma, exact=exact)
         if not isinstance(mask, nn.Module):
             raise TypeError(f"the mask must be a torch.nn.Module, got {type(mask).__name__}; wrap it in one")
-        self._sigma = check_sigma(sigma)
         self.mask = mask
-        self.exact = exact
-
-    @property
-    def sigma(self) -> float:
-        """The standard deviation that the noise would have at w = 1, in pixel units."""
-        return self._sigma
-
-    def scale(self) -> float | torch.Tensor:
-        """The factor of the noise at w = 1: at least sigma, even after rounding to float32."""
-        return self.sigma * (1 + SCALE_ERROR)
 
     def release(self, x: Images, past: Sequence[Release], generator: Generators) -> Release:
         """Sample w * X + s z with s = sigma ||w|| / sqrt(d), the norm over all d coordinates."""
@@ -81,7 +68,7 @@ class MaskedGaussian(Step):
             )
         if self.exact:
             return exact_guarantee(self.sigma, ball, farthest=FARTHEST * (1 + 2 * SAFE))
-        return GaussianTradeOff(up(ball.l2_radius / self.sigma))
+        return super().guarantee(ball)
 
 
 def _check_shape(weight: torch.Tensor, x: Images) -> None:

@@ -10,11 +10,12 @@ from itertools import product
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Literal
 
-from ars.certification.schedule import MOST_DRAWS
+from ars.certification.settings import MOST_DRAWS
 from ars.methods.registry import method_called
-from ars.recipes.read import read_mapping, read_recipe, recipe_keys, validated
+from ars.recipes.keys import recipe_keys
+from ars.recipes.read import read_mapping, read_recipe, validated
 from ars.recipes.recipe import Recipe, cell_name
-from ars.theory.arguments import as_whole
+from ars.theory.numbers import as_whole
 
 
 def portable(recipe: Recipe) -> Recipe:
@@ -143,7 +144,7 @@ class SweepFile:
         for key in (key for keys in overrides for key in keys):
             if key in AXES:
                 raise ValueError(f"{key} cannot be overridden; give it to groups as {AXES[key]}")
-            if not any(key == name or key.startswith(f"{name}.") for name in recipe_keys(Recipe())):
+            if not any(key == name or key.startswith(f"{name}.") for name in recipe_keys()):
                 raise ValueError(f"override has the unknown key {key}; 'ars train --keys' lists all keys")
 
 

@@ -1,4 +1,8 @@
-"""The help text of recipe keys, from the docstrings of their dataclasses; loads no torch."""
+"""The keys of a recipe and their help texts; loads no torch.
+
+A help text stands in the docstring of the dataclass that has the key: Recipe, Classifier, Mask and Start in recipe.py,
+and the settings.py of data, training and certification.
+"""
 
 import inspect
 import json
@@ -14,13 +18,22 @@ from ars.recipes.recipe import Recipe
 WIDTH = 110
 
 
+def recipe_keys() -> list[str]:
+    """The dotted names of all keys of a recipe.
+
+    >>> recipe_keys()[:4]
+    ['method', 'sigma', 'share', 'beta']
+    """
+    return [name for name, *_ in _walk(Recipe())]
+
+
 def list_keys() -> str:
     """Every key that ars train takes, with its values, its default and what it means."""
     lines = [
         "Every key of a recipe, as on the command line. In a YAML recipe, write train.epochs as train: {epochs: 7}."
     ]
     for name, kind, default, meaning in _walk(Recipe()):
-        about = f"{meaning} Default: {_of_kinds(name) or _shown(default)}."
+        about = f"{meaning} Default: {_of_kinds(name) or _in_yaml(default)}."
         lines += [f"  --{name} {kind}", textwrap.fill(about, WIDTH, initial_indent=6 * " ", subsequent_indent=6 * " ")]
     return "\n".join(lines)
 
@@ -75,9 +88,8 @@ def _of_kinds(name: str) -> str:
     """
     part, _, key = name.partition(".")
     defaults = {kind: keys[key] for kind, keys in KEYS.items() if part == "data" and keys.get(key) is not None}
-    return ", ".join(f"{_shown(value)} ({kind})" for kind, value in defaults.items())
+    return ", ".join(f"{_in_yaml(value)} ({kind})" for kind, value in defaults.items())
 
 
-def _shown(value: Any) -> str:
-    """A default in YAML."""
+def _in_yaml(value: Any) -> str:
     return json.dumps(value).strip('"')
