@@ -48,6 +48,7 @@ class Certificate:
     schedule: Schedule
     planned: int
     ended: Ending
+    exact: bool = False
 
     def __post_init__(self) -> None:
         # in a grid, 0 is a radius like any other

@@ -20,6 +20,7 @@ from ars.certification.stopping import CurveRule, FixedRule, Outcome, RadiusRule
 from ars.certification.votes import Stage, VoteCounter, Watch
 from ars.kernels.precision import Precision, choose_precision
 from ars.smoothing import SmoothedClassifier
+from ars.smoothing.exact import check_on_grid
 from ars.smoothing.mechanism import Composition, Images
 from ars.theory import Norm
 from ars.theory.numbers import as_whole
@@ -52,6 +53,8 @@ class Certifier:
         self.settings, self.expect = settings, expect
         self.batch_size = None if batch_size is None else as_whole("batch_size", batch_size, least=1)
         self._plain = copy_model(model)
+        if settings.exact:
+            self._plain.mechanism.use_exact()
         self._counters: dict[tuple[torch.Size, torch.device], VoteCounter] = {}
         self._next = 0  # the default index of the next image
         self._certifiable: set[int] = set()  # sizes of an image for which the request was checked
@@ -80,7 +83,7 @@ class Certifier:
             check_request(self._plain, settings, dim=dim)
             self._certifiable.add(dim)
         counter = self.prepare(images)
-        mechanisms = _localise(counter.model, images)
+        mechanisms = self._localise(counter.model, images)
         selected = counter(
             mechanisms, images, names, n=settings.n_select, stage="select", seed=settings.seed, watch=watch
         )
@@ -99,8 +102,19 @@ class Certifier:
         """The votes [images, classes] of n draws of each image, without a certificate."""
         images = as_batch(images)
         names, counter = self._identify(images, indices), self.prepare(images)
-        mechanisms = _localise(counter.model, images)
+        mechanisms = self._localise(counter.model, images)
         return counter(mechanisms, images, names, n=n, stage=stage, seed=self.settings.seed)
+
+    def _localise(self, model: SmoothedClassifier, images: Images) -> Sequence[Composition]:
+        """Each image's mechanism, in eval mode, in exact mode if that was asked for."""
+        mechanisms = model.localise(images)
+        for mechanism in {id(mechanism): mechanism for mechanism in mechanisms}.values():
+            mechanism.eval()
+            if self.settings.exact:
+                mechanism.use_exact()
+        if any(step.exact for mechanism in mechanisms for step in mechanism.steps):
+            check_on_grid(images)
+        return mechanisms
 
     def _identify(self, images: Images, indices: Sequence[int] | None) -> list[int]:
         """The indices of images, by default those that follow the ones before."""
@@ -156,6 +170,7 @@ def certify(
     tolerance: float | None = None,
     indices: Sequence[int] | None = None,
     precision: Precision = "float32",
+    exact: bool = False,
     batch_size: int | None = None,
 ) -> Certificate | list[Certificate]:
     """Certify one image [c, h, w] (one Certificate) or a batch [b, c, h, w] (a list of them).
@@ -171,6 +186,9 @@ def certify(
     Two modes need fewer draws than n_estimate: mode="radius" plans the draws to lose no more than a share tolerance
     (default .01) of the radius, and mode="curve" only decides which of the increasing radii are certified.
 
+    exact=True draws noise in whole 8-bit levels, for images of 8-bit levels, and is certified in float arithmetic. The
+    default is certified in real arithmetic.
+
     Each call copies and checks the model. To certify many images one after another, use a Certifier.
     """
     images = as_batch(x)
@@ -185,6 +203,7 @@ def certify(
         tolerance=tolerance,
         seed=seed,
         precision=precision,
+        exact=exact,
     )
     certificates = Certifier(model, settings, expect=len(images), batch_size=batch_size)(images, indices)
     return certificates if x.ndim == 4 else certificates[0]
@@ -199,6 +218,7 @@ def predict(
     seed: int,
     indices: Sequence[int] | None = None,
     precision: Precision = "float32",
+    exact: bool = False,
     batch_size: int | None = None,
 ) -> Prediction | list[Prediction]:
     """The smoothed classifier's label (Cohen et al., PREDICT), or an abstention, for one image or a batch.
@@ -211,7 +231,7 @@ def predict(
     n, alpha, images = as_whole("n", n, least=1, most=MOST_DRAWS), check_alpha(alpha), as_batch(x)
     if 2 * 0.5**n > alpha:
         raise ValueError(f"n={n} draws cannot tell two classes apart at alpha={alpha} even if all votes agree")
-    names, settings = _names(images, indices), CertifySettings(seed=seed, precision=precision)
+    names, settings = _names(images, indices), CertifySettings(seed=seed, precision=precision, exact=exact)
     certifier = Certifier(model, settings, batch_size=batch_size)
     predictions = []
     for counts, index in zip(certifier.votes(images, names, n=n, stage="estimate"), names, strict=True):
@@ -322,14 +342,8 @@ def conclude(
         schedule=outcome.schedule,
         planned=outcome.planned,
         ended=outcome.ended,
+        exact=mechanism.exact,
     )
-
-
-def _localise(model: SmoothedClassifier, images: Images) -> Sequence[Composition]:
-    mechanisms = model.localise(images)
-    for mechanism in {id(mechanism): mechanism for mechanism in mechanisms}.values():
-        mechanism.eval()
-    return mechanisms
 
 
 def _runs(mechanisms: Sequence[Composition]) -> Iterator[tuple[Composition, slice]]:

@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from decimal import ROUND_DOWN, Context
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from ars.certification.bounds import Bound, check_alpha, least_draws
 from ars.theory import Norm
@@ -97,6 +97,7 @@ class CertifySettings:
         bound: cohen, as in the paper, or classes, which uses every count; both are recorded.
         seed: seed of the noise.
         precision: precision of the networks: float32, bfloat16, or auto (bfloat16 if the device supports it).
+        exact: noise in whole 8-bit levels, so that float rounding reveals nothing (for images of 8-bit levels).
     """
 
     examples: int = 100
@@ -111,6 +112,7 @@ class CertifySettings:
     tolerance: float | None = None
     seed: int = 0
     precision: Literal["float32", "bfloat16", "auto"] = "auto"
+    exact: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.radii, Iterable):
@@ -137,6 +139,10 @@ class CertifySettings:
             )
         if self.mode == "curve" and self.bound != "cohen":
             raise ValueError(f"mode='curve' bounds one class only: use bound='cohen', got {self.bound!r}")
+
+    def recorded(self) -> dict[str, Any]:
+        """The settings as recipes and manifests hold them; exact, which older ones lack, only where it is on."""
+        return {name: value for name, value in asdict(self).items() if value or name != "exact"}
 
     @property
     def schedule(self) -> Schedule:

@@ -1,7 +1,7 @@
 """How a certification was started: from settings to the manifest beside the records, and back; loads no torch."""
 
 import json
-from dataclasses import asdict, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ def make_manifest(
 ) -> Manifest:
     """The manifest of these settings; the default shard size is that of the begun records."""
     size = shard_size if shard_size is not None else begun.layout.shard_size if begun else SHARD_SIZE
-    others = {name: value for name, value in asdict(settings).items() if name not in _OF_LAYOUT}
+    others = {name: value for name, value in settings.recorded().items() if name not in _OF_LAYOUT}
     # through JSON, so that it equals what is read back: tuples become lists
     layout = Layout(settings.examples, settings.every, size)
     return Manifest(layout, json.loads(json.dumps(others)), model, images, files, weights, order)
@@ -39,7 +39,8 @@ def begun_settings(run: Path, name: str) -> CertifySettings | None:
     manifest = read_manifest(folder)
     if manifest is None:
         return None
-    unknown = manifest.settings.keys() ^ ({field.name for field in fields(CertifySettings)} - _OF_LAYOUT)
+    expected = {field.name for field in fields(CertifySettings)} - _OF_LAYOUT
+    unknown = ({"exact"} | manifest.settings.keys()) ^ expected
     if unknown:
         raise RecordError(
             f"{folder / SETTINGS} was written by another version: {sorted(unknown)[0]} is missing or unknown; "

@@ -43,7 +43,10 @@ class Record:
         """One line of JSON, floats in full."""
         others = {"truth": self.truth, "subset": self.subset, "seconds": self.seconds}
         others |= {"model": self.model} if self.model else {}
-        return json.dumps({"index": self.certificate.index, **others, **asdict(self.certificate)})
+        certificate = asdict(self.certificate)
+        if not self.certificate.exact:  # a field that is written only where it differs from its default
+            del certificate["exact"]
+        return json.dumps({"index": self.certificate.index, **others, **certificate})
 
     @classmethod
     def from_json(cls, line: str) -> Self:
@@ -52,6 +55,7 @@ class Record:
         if not isinstance(raw, dict):
             raise TypeError(f"expected an object, got {type(raw).__name__}")
         others = {name: raw.pop(name) for name in ("truth", "subset", "seconds")} | {"model": raw.pop("model", "")}
+        raw.setdefault("exact", False)
         expected = {field.name for field in fields(Certificate)}
         if raw.keys() != expected:
             raise KeyError(f"fields {sorted(raw.keys() ^ expected)} are missing or unknown")

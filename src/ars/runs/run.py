@@ -79,6 +79,7 @@ class Settings:
     precision: str
     n_select: int
     subset: str
+    exact: bool = False
 
 
 @dataclass(frozen=True)
@@ -251,7 +252,7 @@ def _settings(record: Record, method: str) -> Settings:
     sigmas = () if registered and registered.input_dependent else made.sigmas
     return Settings(
         made.schedule, made.alpha, made.norm, made.dim, sigmas, made.seed, made.bound, made.precision,
-        sum(made.select_counts), record.subset,
+        sum(made.select_counts), record.subset, made.exact,
     )  # fmt: skip
 
 
@@ -266,6 +267,8 @@ def _check_agreement(folder: Path, merged: Merged, method: str) -> None:
         "norm": made.norm, "alpha": made.alpha, "bound": made.bound, "seed": made.seed, "precision": made.precision,
         "mode": made.schedule.mode, "n_estimate": made.schedule.n_max, "n_select": sum(made.select_counts),
     }  # fmt: skip
+    if made.exact != asked.get("exact", False):
+        raise ReportError(f"{folder} holds records that were made in another mode than its settings.json says")
     for name, value in settings.items():
         if name in asked and asked[name] != value:
             raise ReportError(

@@ -37,7 +37,8 @@ class Gaussian(Step):
     def __init__(self, sigma: float, *, exact: bool = False) -> None:
         super().__init__()
         self._sigma = check_sigma(sigma)
-        self.exact = exact
+        if exact:
+            self.use_exact()
 
     @property
     def sigma(self) -> float:
@@ -57,8 +58,23 @@ class Gaussian(Step):
         std = self.scale() * one
         return Release(x.float() + std * normal_like(x, generator), weight=one, std=std)
 
+    def use_exact(self) -> None:
+        """Switch to exact mode; refuses a subclass with its own noise or guarantee."""
+        refuse_changes(self, Gaussian)
+        self.exact = True
+
     def guarantee(self, ball: Ball) -> TradeOff:
         """G_mu with mu = ||e||_2 / sigma (Dong et al., Thm 2.7), sqrt(d) r / sigma for an Linf ball (Eq. 4)."""
         if self.exact:
             return exact_guarantee(self.sigma, ball, farthest=1 + 2 * SAFE)
         return GaussianTradeOff(up(ball.l2_radius / self.sigma))
+
+
+def refuse_changes(step: Gaussian, known: type[Gaussian]) -> None:
+    """Refuse exact mode for a step that does not release and guarantee as a known one does."""
+    for name in ("release", "guarantee", "radius"):
+        if getattr(type(step), name) is not getattr(known, name) or name in vars(step):
+            raise ValueError(
+                f"{type(step).__name__} has its own {name}(), for which there is no exact mode; Gaussian and "
+                "MaskedGaussian have one"
+            )

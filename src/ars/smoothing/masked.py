@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from ars.smoothing.exact import SAFE, exact_release
-from ars.smoothing.gaussian import Gaussian
+from ars.smoothing.gaussian import Gaussian, refuse_changes
 from ars.smoothing.mechanism import Generators, Images, Release, minimum_variance, normal_like
 from ars.theory import Ball, TradeOff, UnsupportedThreat
 from ars.theory.exact import exact_guarantee
@@ -58,6 +58,11 @@ class MaskedGaussian(Gaussian):
         factor = torch.where(shown, weight, 1.0)
         value = factor * exact_release(x, std / factor, generator, shown=shown)
         return Release(value.float(), weight=(weight * shown).float(), std=std.float())
+
+    def use_exact(self) -> None:
+        """Switch to exact mode; refuses a subclass with its own noise or guarantee."""
+        refuse_changes(self, MaskedGaussian)
+        self.exact = True
 
     def guarantee(self, ball: Ball) -> TradeOff:
         """||w * e||_2 <= ||w||_2 ||e||_inf, so mu = sqrt(d) r / sigma whatever the mask (Prop. 2.4); Linf only."""

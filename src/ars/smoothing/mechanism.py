@@ -107,6 +107,13 @@ class Step(nn.Module, ABC):
     def sigma(self) -> float:
         """The noise budget of the step, as stated in the record."""
 
+    exact = False
+    """Whether the releases are whole numbers, so that the guarantee holds in float arithmetic too."""
+
+    def use_exact(self) -> None:
+        """Switch to exact mode."""
+        raise ValueError(f"{type(self).__name__} has no exact mode; Gaussian and MaskedGaussian have one")
+
 
 class Composition(nn.Module):
     """k adaptive steps (Thm 2.3): step j sees X and the releases of steps 1 to j - 1."""
@@ -138,6 +145,16 @@ class Composition(nn.Module):
         if len(self.steps) == 1:
             return cast(Step, self.steps[0]).radius(p_plus, p_minus, norm=norm, dim=dim)
         return certified_radius(self.guarantee, p_plus, p_minus, norm=norm, dim=dim)
+
+    def use_exact(self) -> None:
+        """Switch every step to exact mode; refuses steps that have none."""
+        for step in self.steps:
+            cast(Step, step).use_exact()
+
+    @property
+    def exact(self) -> bool:
+        """Whether every step is exact, and with it the guarantee of them all."""
+        return all(cast(Step, step).exact for step in self.steps)
 
     @property
     def sigmas(self) -> tuple[float, ...]:

@@ -1,0 +1,113 @@
+"""Exact mode from the request to the record: who may use it, on which images, and what is written."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+import ars
+from ars.certification.certifier import Certifier, certify, predict
+from ars.certification.settings import CertifySettings
+from ars.recipes.recipe import Recipe
+from ars.runs.records import Record
+from ars.smoothing import GeneralisedNormal, SmoothedClassifier, compose, last
+
+
+class Brightness(nn.Module):
+    def forward(self, image):
+        light = 40 * (image.mean(dim=(1, 2, 3)) - 0.5)
+        return torch.stack([light, -light], dim=1)
+
+
+class Saliency(nn.Module):
+    """A mask that depends on what it sees."""
+
+    def forward(self, image):
+        return image.mean(dim=1, keepdim=True).sigmoid()
+
+
+def grid(*shape, seed=3):
+    return torch.randint(60, 256, shape, generator=torch.Generator().manual_seed(seed)).float() / 255
+
+
+@pytest.fixture(params=["cohen", "adaptive"])
+def model(request):
+    net = Brightness().eval()
+    return ars.cohen(net, sigma=0.3) if request.param == "cohen" else ars.adaptive(net, Saliency(), sigma=0.3)
+
+
+def test_exact_certificates_say_so_and_differ_little(model):
+    images = grid(3, 3, 16, 16)
+    plain = certify(model, images, n_estimate=1000, seed=0)
+    exact = certify(model, images, n_estimate=1000, seed=0, exact=True)
+    for one, other in zip(plain, exact, strict=True):
+        assert (one.exact, other.exact) == (False, True)
+        assert one.label == other.label
+        assert other.radius == pytest.approx(one.radius, abs=1.5 / 255)
+    assert not any(step.exact for step in model.mechanism.steps), "the user's model is never changed"
+
+
+def test_the_radius_is_that_of_the_exact_guarantee(model):
+    """From the same votes the default mode would state more."""
+    image = grid(1, 3, 16, 16)
+    [certificate] = certify(model, image, n_estimate=1000, seed=0, exact=True)
+    default = model.radius(certificate.p_lower, certificate.p_upper, norm="linf", dim=768)
+    assert 0 < certificate.radius < default
+
+
+def test_votes_do_not_depend_on_the_batch_size(model):
+    images = grid(2, 3, 16, 16)
+    counts = [
+        [it.counts for it in certify(model, images, n_estimate=500, seed=0, exact=True, batch_size=size)]
+        for size in (100, 700)
+    ]
+    assert counts[0] == counts[1]
+
+
+def test_images_off_the_grid_are_refused(model):
+    image = torch.full((1, 3, 16, 16), 0.5)
+    with pytest.raises(ValueError, match="8-bit"):
+        certify(model, image, n_estimate=100, seed=0, exact=True)
+    with pytest.raises(ValueError, match="8-bit"):
+        predict(model, image, n=100, seed=0, exact=True)
+
+
+def test_a_model_with_an_exact_step_of_its_own_needs_no_request():
+    one = ars.Gaussian(0.3, exact=True)
+    mixed = SmoothedClassifier(compose(one, ars.Gaussian(0.3)), last, Brightness())
+    [certificate] = certify(mixed, grid(1, 3, 16, 16), n_estimate=100, seed=0)
+    assert not certificate.exact, "one step in real arithmetic is enough"
+    with pytest.raises(ValueError, match="8-bit"):
+        certify(mixed, torch.full((1, 3, 16, 16), 0.5), n_estimate=100, seed=0)
+    pure = SmoothedClassifier(compose(one), last, Brightness())
+    assert certify(pure, grid(1, 3, 16, 16), n_estimate=100, seed=0)[0].exact
+
+
+class Quarter(ars.Gaussian):
+    def release(self, x, past, generator):
+        return super().release(x, past, generator)
+
+
+@pytest.mark.parametrize("step", [GeneralisedNormal(0.5, 2.0), Quarter(0.5)])
+def test_noise_without_an_exact_mode_is_refused(step):
+    smoothed = SmoothedClassifier(compose(step), last, Brightness())
+    with pytest.raises(ValueError, match="exact mode"):
+        Certifier(smoothed, CertifySettings(exact=True))
+
+
+def test_a_subclass_cannot_claim_exact_mode():
+    with pytest.raises(ValueError, match="release"):
+        Quarter(0.5, exact=True)
+
+
+def test_records_and_recipes_name_exact_mode_only_where_it_is_on(model):
+    for exact in (False, True):
+        [certificate] = certify(model, grid(1, 3, 16, 16), n_estimate=100, seed=0, exact=exact)
+        record = Record(certificate, truth=0, subset="all", seconds=0.1)
+        assert ("exact" in json.loads(record.to_json())) == exact
+        assert Record.from_json(record.to_json()) == record
+        recipe = replace(Recipe(), certify=CertifySettings(exact=exact))
+        assert ("exact" in recipe.resolved()["certify"]) == exact
+        assert recipe.identity == Recipe().identity
