@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import ars
-from ars.certification.certifier import Certifier, certify, predict
+from ars.certification.certifier import Certifier, certify
 from ars.certification.settings import CertifySettings
 from ars.recipes.recipe import Recipe
 from ars.runs.records import Record
@@ -45,7 +45,7 @@ def test_exact_certificates_say_so_and_differ_little(model):
     for one, other in zip(plain, exact, strict=True):
         assert (one.exact, other.exact) == (False, True)
         assert one.label == other.label
-        assert other.radius == pytest.approx(one.radius, abs=1.5 / 255)
+        assert other.radius == pytest.approx(one.radius, abs=0.5 / 255)
     assert not any(step.exact for step in model.mechanism.steps), "the user's model is never changed"
 
 
@@ -66,21 +66,11 @@ def test_votes_do_not_depend_on_the_batch_size(model):
     assert counts[0] == counts[1]
 
 
-def test_images_off_the_grid_are_refused(model):
-    image = torch.full((1, 3, 16, 16), 0.5)
-    with pytest.raises(ValueError, match="8-bit"):
-        certify(model, image, n_estimate=100, seed=0, exact=True)
-    with pytest.raises(ValueError, match="8-bit"):
-        predict(model, image, n=100, seed=0, exact=True)
-
-
 def test_a_model_with_an_exact_step_of_its_own_needs_no_request():
     one = ars.Gaussian(0.3, exact=True)
     mixed = SmoothedClassifier(compose(one, ars.Gaussian(0.3)), last, Brightness())
     [certificate] = certify(mixed, grid(1, 3, 16, 16), n_estimate=100, seed=0)
     assert not certificate.exact, "one step in real arithmetic is enough"
-    with pytest.raises(ValueError, match="8-bit"):
-        certify(mixed, torch.full((1, 3, 16, 16), 0.5), n_estimate=100, seed=0)
     pure = SmoothedClassifier(compose(one), last, Brightness())
     assert certify(pure, grid(1, 3, 16, 16), n_estimate=100, seed=0)[0].exact
 

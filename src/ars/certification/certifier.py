@@ -20,7 +20,6 @@ from ars.certification.stopping import CurveRule, FixedRule, Outcome, RadiusRule
 from ars.certification.votes import Stage, VoteCounter, Watch
 from ars.kernels.precision import Precision, choose_precision
 from ars.smoothing import SmoothedClassifier
-from ars.smoothing.exact import check_on_grid
 from ars.smoothing.mechanism import Composition, Images
 from ars.theory import Norm
 from ars.theory.numbers import as_whole
@@ -112,8 +111,6 @@ class Certifier:
             mechanism.eval()
             if self.settings.exact:
                 mechanism.use_exact()
-        if any(step.exact for mechanism in mechanisms for step in mechanism.steps):
-            check_on_grid(images)
         return mechanisms
 
     def _identify(self, images: Images, indices: Sequence[int] | None) -> list[int]:
@@ -186,8 +183,8 @@ def certify(
     Two modes need fewer draws than n_estimate: mode="radius" plans the draws to lose no more than a share tolerance
     (default .01) of the radius, and mode="curve" only decides which of the increasing radii are certified.
 
-    exact=True draws noise in whole 8-bit levels, for images of 8-bit levels, and is certified in float arithmetic. The
-    default is certified in real arithmetic.
+    exact=True draws noise in whole units far below an 8-bit level and is certified in float arithmetic. The default is
+    certified in real arithmetic.
 
     Each call copies and checks the model. To certify many images one after another, use a Certifier.
     """

@@ -97,7 +97,7 @@ class CertifySettings:
         bound: cohen, as in the paper, or classes, which uses every count; both are recorded.
         seed: seed of the noise.
         precision: precision of the networks: float32, bfloat16, or auto (bfloat16 if the device supports it).
-        exact: noise in whole 8-bit levels, so that float rounding reveals nothing (for images of 8-bit levels).
+        exact: noise in whole units, so that float rounding reveals nothing to the network.
     """
 
     examples: int = 100

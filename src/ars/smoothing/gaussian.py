@@ -13,6 +13,8 @@ from ars.theory.exact import exact_guarantee
 from ars.theory.numbers import as_number, up
 from ars.theory.tradeoff import Gaussian as GaussianTradeOff
 
+UNITS = 255 * 256
+"""Of exact mode, per 1: a 256th of an 8-bit level."""
 LEAST_SIGMA = 1e-4
 """In pixel units: 1,600 steps of float32 at 1, where a pixel is largest."""
 
@@ -30,8 +32,8 @@ def check_sigma(sigma: float) -> float:
 class Gaussian(Step):
     """m = X + z, z ~ N(0, sigma^2 I); ignores the earlier releases.
 
-    In exact mode X is rounded to 8-bit levels and the noise to whole levels, so that the proof holds in float
-    arithmetic too (ars.theory.exact).
+    In exact mode X and the noise are rounded to whole UNITS, so that the proof holds in float arithmetic too
+    (ars.theory.exact).
     """
 
     def __init__(self, sigma: float, *, exact: bool = False) -> None:
@@ -53,8 +55,8 @@ class Gaussian(Step):
         """Sample X + sigma z."""
         one = torch.ones((1, 1, 1, 1), dtype=torch.float32, device=x.device)
         if self.exact:
-            exact_std = self.sigma * (1 + SAFE) * one.double()
-            return Release(exact_release(x, exact_std, generator).float(), weight=one, std=exact_std.float())
+            std = self.sigma * (1 + SAFE) * one.double()
+            return Release(exact_release(x, std, generator, units=UNITS).float(), weight=one, std=std.float())
         std = self.scale() * one
         return Release(x.float() + std * normal_like(x, generator), weight=one, std=std)
 
@@ -66,7 +68,7 @@ class Gaussian(Step):
     def guarantee(self, ball: Ball) -> TradeOff:
         """G_mu with mu = ||e||_2 / sigma (Dong et al., Thm 2.7), sqrt(d) r / sigma for an Linf ball (Eq. 4)."""
         if self.exact:
-            return exact_guarantee(self.sigma, ball, farthest=1 + 2 * SAFE)
+            return exact_guarantee(self.sigma, ball, units=UNITS, farthest=1 + 2 * SAFE)
         return GaussianTradeOff(up(ball.l2_radius / self.sigma))
 
 

@@ -13,8 +13,10 @@ from ars.theory.exact import exact_guarantee
 
 # Below this the noise no longer shrinks with the mask: more noise is sound, and an all-zero mask does not divide by 0.
 LEAST_RMS = 1e-3
-# In exact mode a pixel is released with noise std/w; beyond this many sigma it is not released.
-FARTHEST = 32
+# In exact mode, per 1: coarser than without a mask, because the sampler is charged by the largest noise in units.
+UNITS = 255 * 32
+# In exact mode a pixel with more than this many sigma of noise, s/w, is not released.
+FARTHEST = 8
 
 
 class MaskedGaussian(Gaussian):
@@ -25,8 +27,8 @@ class MaskedGaussian(Gaussian):
     pixel, [b, 1, h, w] broadcast over the channels, or one per coordinate, [b, c, h, w]. sigma is the standard
     deviation that the noise would have at w = 1.
 
-    In exact mode each coordinate is released in whole 8-bit levels, X + round(255 (s/w) z) / 255, which is the same
-    look rounded: sum_i e_i^2 w_i^2 / s^2 bounds the privacy loss as before (ars.theory.exact).
+    In exact mode each coordinate is released as X + (s/w) z in whole UNITS, which is the same look rounded:
+    sum_i e_i^2 w_i^2 / s^2 bounds the privacy loss as before (ars.theory.exact).
     """
 
     def __init__(self, sigma: float, mask: nn.Module, *, exact: bool = False) -> None:
@@ -56,7 +58,7 @@ class MaskedGaussian(Gaussian):
         std = self.sigma * (1 + SAFE) * square.clamp_min(LEAST_RMS**2).sqrt()
         shown = weight * (FARTHEST * self.sigma) >= std
         factor = torch.where(shown, weight, 1.0)
-        value = factor * exact_release(x, std / factor, generator, shown=shown)
+        value = factor * exact_release(x, std / factor, generator, units=UNITS, shown=shown)
         return Release(value.float(), weight=(weight * shown).float(), std=std.float())
 
     def use_exact(self) -> None:
@@ -72,7 +74,7 @@ class MaskedGaussian(Gaussian):
                 "where the mask is 1; certify 'linf', or use Gaussian steps for 'l2'"
             )
         if self.exact:
-            return exact_guarantee(self.sigma, ball, farthest=FARTHEST * (1 + 2 * SAFE))
+            return exact_guarantee(self.sigma, ball, units=UNITS, farthest=FARTHEST * (1 + 2 * SAFE))
         return super().guarantee(ball)
 
 
