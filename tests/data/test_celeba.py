@@ -12,6 +12,7 @@ from ars.data.settings import DataError
 COUNT = 40
 ATTRIBUTES = ("Bald", "Mouth_Slightly_Open", "Smiling")
 POINTS = ("lefteye", "righteye", "nose", "leftmouth", "rightmouth")
+COLUMNS = [f"{point}_{axis}" for point in POINTS for axis in "xy"]
 COLORS = {"lefteye": (255, 0, 0), "righteye": (255, 0, 0), "leftmouth": (0, 255, 0), "rightmouth": (0, 255, 0)}
 ALIGNED = {
     "lefteye": (69, 111),
@@ -56,12 +57,6 @@ def draw(path, size, points, **options):
     picture.save(path, **{"quality": 95, **options})
 
 
-def write_landmarks(path, face):
-    rows = [f"{name_of(n)} " + " ".join(f"{x} {y}" for x, y in face(n)[1].values()) for n in range(COUNT)]
-    header = " ".join(f"{point}_{axis}" for point in POINTS for axis in "xy")
-    path.write_text("\n".join([str(COUNT), header, *rows]) + "\n")
-
-
 @pytest.fixture
 def write(tmp_path):
     """CelebA in its public layout."""
@@ -71,7 +66,9 @@ def write(tmp_path):
         (root / below).mkdir(parents=True, exist_ok=True)
         for number in range(COUNT):
             draw(root / folder / name_of(number), *pictures(number))
-        write_landmarks(root / below / file, landmarks or pictures)
+        points = [(landmarks or pictures)(number)[1].values() for number in range(COUNT)]
+        rows = [f"{name_of(n)} " + " ".join(f"{x} {y}" for x, y in points[n]) for n in range(COUNT)]
+        (root / below / file).write_text("\n".join([str(COUNT), " ".join(COLUMNS), *rows]) + "\n")
         rows = [f"{name_of(n)}  {-1} {1 if n % 3 == 0 else -1:2} {1:2}" for n in range(COUNT)]
         (root / below / "list_attr_celeba.txt").write_text("\n".join([str(COUNT), " ".join(ATTRIBUTES), *rows]) + "\n")
         rows = [f"{name_of(n)} {0 if n < 24 else 1 if n < 30 else 2}" for n in range(COUNT)]
@@ -224,8 +221,7 @@ def test_a_damaged_table_is_named(write, after, told):
 
 
 def test_one_index_with_all_columns_will_do(tmp_path):
-    columns = [f"{point}_{axis}" for point in POINTS for axis in "xy"]
-    lines = [",".join(["file", "split", "identity", *ATTRIBUTES, *columns, "score"])]
+    lines = [",".join(["file", "split", "identity", *ATTRIBUTES, *COLUMNS, "score"])]
     with zipfile.ZipFile(tmp_path / "celeba.zip", "w") as archive:
         for number in range(COUNT):
             size, points = aligned_face(number)
