@@ -22,7 +22,7 @@ from PIL import Image
 from ars.data.backgrounds import Pack, kept_pack, load_backgrounds
 from ars.data.benchmark import PARTS, Benchmark, Chosen, Part, part_of, share_of, uniforms
 from ars.data.crops import DRAWS, centre_box, cut, random_resized_box
-from ars.data.decoding import DecodedImages, DecodingPool, Pictures, Request, as_array, cores
+from ars.data.decoding import DecodedImages, DecodingPool, Pictures, as_array, cores
 from ars.data.files import Files
 from ars.data.image_files import as_bytes, decode
 from ars.data.locate import locate
@@ -33,7 +33,6 @@ SMALLEST_BOX = 0.25
 VALIDATION, TEST = 0.1, 0.1
 TEST_TOPS = ("test", "val")
 TOPS = ("train", "val", "valid", "validation", "test")
-PACKED_AT_ONCE = 64
 IN_TURN = "classes in turn"  # the order of the test images; earlier versions ordered them by name
 
 
@@ -234,12 +233,9 @@ def _packed(files: Files, listings: dict[Part, Listing], digest: str, *, stem: s
         for part in PARTS:
             # test views for every part: the whole centre, never flipped
             pictures = class_pictures(files, {"test": listings[part]}, side=side, short=side, smallest=1.0)
-            count = len(listings[part][0])
-            if not count:
+            if not listings[part][0]:
                 raise DataError(f"{files.path}: the {part} part should hold images, found none; add some")
-            starts = range(0, count, PACKED_AT_ONCE)
-            queue = [Request("test", list(range(at, min(at + PACKED_AT_ONCE, count))), ()) for at in starts]
-            tensors[part] = torch.cat(list(DecodingPool(pictures, workers).decode(queue)))
+            tensors[part] = torch.cat(list(DecodingPool(pictures, workers).decode_part("test")))
         return tensors
 
     return kept_pack(f"{stem}-pasted-{side}", centres, source=stem, side=side, listing=digest)
