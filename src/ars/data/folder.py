@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 
 import numpy as np
 import torch
@@ -34,8 +35,6 @@ VALIDATION, TEST = 0.1, 0.1
 TEST_TOPS = ("test", "val")
 TOPS = ("train", "val", "valid", "validation", "test")
 IN_TURN = "classes in turn"  # the order of the test images; earlier versions ordered them by name
-
-
 Listing = tuple[list[str], list[int]]
 """The file names of a part, and their labels."""
 
@@ -83,10 +82,13 @@ def class_of(name: str, under: str = "") -> str:
 
 def find_unreadable(files: Files, names: Sequence[str], *, workers: int) -> dict[str, str]:
     """The files that cannot be read, and why."""
+    reading = Lock()  # threads must not share a zip archive
 
     def fault(name: str) -> str:
         try:
-            decode(files.read(name), f"{files.path}/{name}")
+            with reading:
+                content = files.read(name)
+            decode(content, f"{files.path}/{name}")
         except DataError as error:
             return str(error)
         return ""
