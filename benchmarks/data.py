@@ -37,7 +37,7 @@ from ars.data.settings import DataError
 from ars.kernels.precision import autocast, choose_precision
 from ars.recipes.build import build_model
 from ars.recipes.recipe import Classifier, Mask, Recipe
-from ars.training.step import make_optimizers
+from ars.training.optimizers import make_optimizers
 from ars.workflows.hardware import choose_device
 
 ROUNDS = 5

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from scipy.special import betaincinv, ndtr, ndtri
 
-from ars.certification.schedule import Schedule
+from ars.certification.settings import Schedule
 from ars.certification.stopping import CurveRule, RadiusRule, Rule
 from ars.runs.records import read_records
 

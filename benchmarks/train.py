@@ -26,7 +26,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
-from ars.data.benchmark import Part
+from ars.data.benchmark import Benchmark, Part
 from ars.data.pasted import Material, PastedImages
 from ars.recipes.build import build_model
 from ars.recipes.read import read_recipe
@@ -104,7 +104,7 @@ def random_benchmark(size: int, images: int) -> Bytes:
     return Bytes(material, title="random bytes", class_names=[str(i) for i in range(10)])
 
 
-def engine(recipe: Recipe, benchmark: PastedImages, device: torch.device) -> list[Progress]:
+def engine(recipe: Recipe, benchmark: Benchmark, device: torch.device) -> list[Progress]:
     """The epochs of our loop."""
     model = build_model(recipe, benchmark, device)
     epochs: list[Progress] = []

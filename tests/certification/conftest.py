@@ -37,11 +37,6 @@ class PixelMask(nn.Module):
 
 
 @pytest.fixture
-def threshold():
-    return Threshold
-
-
-@pytest.fixture
 def cohen():
     """One Gaussian step before a threshold."""
 

@@ -3,7 +3,7 @@ import math
 import pytest
 
 from ars.certification.certificate import Certificate
-from ars.certification.schedule import Schedule
+from ars.certification.settings import Schedule
 
 
 def certificate(**changes):
@@ -14,14 +14,6 @@ def certificate(**changes):
         "schedule": Schedule("fixed", 100), "planned": 100, "ended": "planned",
     }  # fmt: skip
     return Certificate(**{**fields, **changes})
-
-
-def test_n_estimate_is_the_number_of_votes():
-    assert certificate().n_estimate == 100
-
-
-def test_an_abstention_is_a_certificate_with_radius_zero():
-    assert certificate(label=None, radius=0.0).label is None
 
 
 @pytest.mark.parametrize(
@@ -37,11 +29,6 @@ def test_label_and_radius_never_contradict_each_other(label, radius):
 def test_the_label_is_the_candidate_and_the_candidate_that_of_the_selection(changes):
     with pytest.raises(ValueError, match="candidate"):
         certificate(**changes)
-
-
-def test_a_certificate_cannot_be_changed():
-    with pytest.raises(AttributeError):
-        certificate().radius = 1.0
 
 
 CURVE = Schedule("curve", 1000, (0.0, 0.1, 0.2))

@@ -2,7 +2,6 @@
 
 import math
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -17,11 +16,11 @@ from ars.certification.bounds import BOUNDS, class_probabilities
 from ars.certification.certificate import Certificate, Prediction
 from ars.certification.certifier import Certifier, as_batch, certify, conclude, predict
 from ars.certification.digest import digest_model
-from ars.certification.schedule import BLOCK, Outcome, Schedule
-from ars.certification.settings import CertifySettings
-from ars.certification.votes import VoteCounter, block_seed
+from ars.certification.settings import BLOCK, CertifySettings, Schedule
+from ars.certification.stopping import Outcome
+from ars.certification.votes import block_seed
 from ars.models import UNet
-from ars.smoothing import Gaussian, MaskedGaussian, SmoothedClassifier, compose, last
+from ars.smoothing import Gaussian, MaskedGaussian, SmoothedClassifier, compose
 from ars.theory import UnsupportedThreat, ars_radius_linf
 
 from .user_parts import Calls, Function, plain
@@ -57,12 +56,7 @@ def test_an_abstention_never_has_a_radius_and_a_label_always_has_one(counts, dat
     answer = concluded(select, counts, bound=bound, alpha=alpha)
     assert answer.candidate == chosen
     assert (answer.label is None) == (answer.radius == 0)
-    assert answer.label in (None, chosen)
-    if answer.radius > 0:
-        assert answer.p_lower > answer.p_upper
-        assert answer.counts[chosen] == max(answer.counts)
-    if answer.p_lower <= answer.p_upper:
-        assert answer.label is None
+    assert (answer.radius > 0) <= (answer.p_lower > answer.p_upper)
     assert answer.radius == answer.radii[bound]
     assert set(answer.radii) == set(BOUNDS)
     assert answer.n_estimate == sum(counts)
@@ -75,15 +69,6 @@ def test_the_radius_is_the_closed_form_at_the_stated_bounds(counts, bound):
     assert (answer.p_lower, answer.p_upper) == (lower, upper)
     closed = ars_radius_linf([0.5, 0.7], 192, lower, upper) if lower > upper else 0.0
     assert answer.radius == pytest.approx(closed, rel=1e-10, abs=1e-15)
-
-
-@given(st.integers(1, 5000), st.data(), st.sampled_from(BOUNDS))
-def test_the_radius_grows_with_the_votes_and_shrinks_with_confidence(n, data, bound):
-    k = data.draw(st.integers(0, n - 1))
-    less, more = (concluded([1, 0], [votes, n - votes], bound=bound).radius for votes in (k, k + 1))
-    assert less <= more
-    strict, loose = (concluded([1, 0], [k, n - k], bound=bound, alpha=alpha).radius for alpha in (0.001, 0.1))
-    assert strict <= loose
 
 
 def test_the_class_is_chosen_by_the_selection_draws_alone():
@@ -123,14 +108,6 @@ def test_one_step_is_cohen_et_al():
     assert answer.radius < sigma * norm.ppf(lower)
 
 
-def test_an_all_ones_static_mask_is_randomized_smoothing():
-    torch.manual_seed(0)
-    g, x = nn.Sequential(nn.Flatten(), nn.Linear(48, 3)), torch.rand(2, 3, 4, 4)
-    ones = MaskedGaussian(0.5, Function(lambda image: torch.ones_like(image[:, :1])))
-    plain, masked = (certify(SmoothedClassifier(compose(step), last, g), x, **QUICK) for step in (Gaussian(0.5), ones))
-    assert [(a.counts, a.radius) for a in masked] == [(a.counts, a.radius) for a in plain]
-
-
 def test_an_image_gives_one_certificate_and_a_batch_a_list(cohen):
     x = torch.rand(3, 1, 4, 4)
     batch = certify(cohen(), x, indices=[5, 6, 7], **QUICK)
@@ -160,33 +137,12 @@ def test_a_certifier_gives_the_certificates_of_certify_however_often_it_was_used
     assert answers[4] == answers[0]
 
 
-def test_threads_that_certify_at_once_change_nothing(network, images):
-    certifier = Certifier(network, SETTINGS)
-    expected = certifier(images, [0, 1, 2])
-    with ThreadPoolExecutor(4) as pool:
-        assert all(answer == expected for answer in pool.map(lambda _: certifier(images, [0, 1, 2]), range(8)))
-
-
 def test_votes_are_those_that_certificates_rest_on(network, images):
     certifier = Certifier(network, SETTINGS)
     for answer, index in zip(certifier(images, [4, 5, 6]), range(3), strict=True):
         image, name = images[index], [4 + index]
         assert tuple(certifier.votes(image, name, n=20)[0]) == answer.select_counts
         assert tuple(certifier.votes(image, name, n=500, stage="estimate")[0]) == answer.counts
-
-
-def snapshot(model):
-    """All there is to see of a model: numbers, modes, parts, hooks and any other attribute, by identity."""
-    parts = [
-        (name, id(part), {key: dict(value) if isinstance(value, dict) else value for key, value in vars(part).items()})
-        for name, part in model.named_modules()
-    ]
-    return parts, {name: tensor.clone() for name, tensor in [*model.named_parameters(), *model.named_buffers()]}
-
-
-def same(before, after):
-    tensors = all(torch.equal(tensor, after[1][name]) for name, tensor in before[1].items())
-    return before[0] == after[0] and tensors
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
@@ -196,36 +152,30 @@ def test_the_model_is_never_changed(images, precision):
     model.classifier[1].eval()
     model.classifier[3].register_forward_hook(lambda *_: None)
     model.classifier[6].forward = model.classifier[6].forward
-    before = snapshot(model)
+    parts = {part: dict(vars(part)) for part in model.modules()}
+    tensors = {name: tensor.clone() for name, tensor in [*model.named_parameters(), *model.named_buffers()]}
     images = torch.rand(2, 3, 16, 16)
     Certifier(model, CertifySettings(**QUICK, precision=precision), expect=10)(images)
     certify(model, images, **QUICK, precision=precision)
     predict(model, images, seed=0, precision=precision)
-    assert same(before, snapshot(model))
-    with torch.no_grad():
-        model.classifier[0].weight[0, 0, 0, 0] += 1  # what the comparison would see
-    assert not same(before, snapshot(model))
+    assert {part: dict(vars(part)) for part in model.modules()} == parts
+    for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
+        assert torch.equal(tensor, tensors[name])
 
 
 class Shifted(nn.Module):
-    def __init__(self, scale):
+    def __init__(self):
         super().__init__()
-        self.scale, self.levels = scale, [0.0]
-        self.linear = nn.Linear(108, 4)
-        self.register_buffer("shift", torch.zeros(4), persistent=False)
+        self.linear, self.levels = nn.Linear(108, 4), [0.0]
 
     def forward(self, x):
-        return self.scale * self.linear(x.flatten(1)) + torch.tensor([self.levels[0], 0.0, 0.0, 0.0]) + self.shift
+        return self.linear(x.flatten(1)) + torch.tensor([self.levels[0], 0.0, 0.0, 0.0])
 
 
 CHANGES = {
     "weights": lambda model: model.classifier.linear.weight.data.neg_(),
-    "buffer that is not saved": lambda model: model.classifier.shift[1].fill_(100.0),
-    "attribute": lambda model: setattr(model.classifier, "scale", -1.0),
     "value in a list": lambda model: model.classifier.levels.__setitem__(0, 100.0),
-    "part": lambda model: setattr(model.classifier, "linear", nn.Linear(108, 4)),
     "hook": lambda model: model.classifier.register_forward_hook(lambda part, args, logits: -logits),
-    "forward": lambda model: setattr(model.classifier, "forward", lambda x: x.flatten(1)[:, :4]),
     "classifier": lambda model: setattr(model, "classifier", Function(lambda x: x.flatten(1)[:, :4])),
     "combine": lambda model: setattr(model, "combine", lambda releases: 1 - releases[0].value),
     "noise": lambda model: setattr(model.mechanism.steps[0], "_sigma", 5.0),
@@ -235,7 +185,7 @@ CHANGES = {
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_later_changes_of_the_model_change_nothing(images, change):
     torch.manual_seed(0)
-    model = cohen(Shifted(1.0), sigma=0.5)
+    model = cohen(Shifted(), sigma=0.5)
     certifier, late = Certifier(model, SETTINGS), Certifier(model, SETTINGS)
     before = certifier(images)
     change(model)
@@ -263,19 +213,8 @@ def test_references_that_are_not_saved_are_shared_and_the_rest_is_not():
     model = sukenik(plain(), torch.rand(30, 3, 16, 16), sigma=0.5)
     copy = Certifier(model, SETTINGS).prepare(torch.rand(1, 3, 16, 16)).model
     assert copy.noise.references is model.noise.references
-    theirs = {tensor.data_ptr() for tensor in model.state_dict().values()}
-    assert not theirs & {tensor.data_ptr() for tensor in copy.state_dict().values()}
+    assert not {id(part) for part in model.classifier.modules()} & {id(part) for part in copy.modules()}
     assert digest_model(copy) == digest_model(model)
-
-
-@every_door
-def test_a_model_that_cannot_be_copied_is_told(ask):
-    class Locked(nn.Flatten):
-        def __deepcopy__(self, memo):
-            raise TypeError("cannot pickle\nthis")
-
-    with pytest.raises(ValueError, match=r"copied \(TypeError: cannot pickle\)"):
-        ask(cohen(Locked(), sigma=0.5), torch.rand(1, 4, 4))
 
 
 WRONG_MODELS = {
@@ -286,8 +225,6 @@ WRONG_MODELS = {
     "randomness": (Function(lambda x: x.flatten(1)[:, :3] + torch.rand(())), "global generator"),
     "tuple": (Function(lambda x: (x, x)), "logits"),
     "one class": (Function(lambda x: x.flatten(1)[:, :1]), "logits"),
-    "three axes": (Function(lambda x: x.flatten(1).unsqueeze(0)), "logits"),
-    "truth": (Function(lambda x: x.flatten(1) > 0.5), "real numbers"),
     "nan": (Function(lambda x: x.flatten(1) * torch.nan), "NaN"),
     "fewer answers": (Function(lambda x: x.flatten(1)[:100, :2]), "each image once"),
     "size": (nn.Sequential(nn.Flatten(), nn.Linear(192, 2)), r"\[1, 4, 4\]"),
@@ -305,25 +242,15 @@ def test_every_door_goes_through_the_same_checks(ask, network, named):
 def test_only_smoothed_classifiers_that_are_drawn_as_they_say_are_certified(cohen, ask):
     with pytest.raises(TypeError, match="Linear"):
         ask(nn.Linear(4, 2), torch.rand(1, 4, 4))
-
-    class Own(SmoothedClassifier):
-        def forward(self, x, generator):
-            return self.classifier(x)
-
-    plain = cohen()
-    patched = cohen()
-    patched.forward = lambda x, generator: patched.classifier(x)
-    for model in (Own(plain.mechanism, plain.combine, plain.classifier), patched):
-        with pytest.raises(TypeError, match="forward"):
-            ask(model, torch.rand(1, 4, 4))
-    assert not plain.classifier.calls + patched.classifier.calls
-
-
-@every_door
-def test_what_is_no_image_is_named(cohen, ask):
-    for images, name in ((np.zeros((1, 4, 4), dtype=np.float32), "ndarray"), ([torch.rand(1, 4, 4)], "list")):
-        with pytest.raises(TypeError, match=name):
-            ask(cohen(), images)
+    for name in ("forward", "guarantee", "radius"):
+        model = cohen()
+        own = type("Own", (SmoothedClassifier,), {name: lambda *arguments, **options: 1.0})
+        patched = cohen()
+        setattr(patched, name, lambda *arguments, **options: 1.0)
+        for changed in (own(model.mechanism, model.combine, model.classifier), patched):
+            with pytest.raises(TypeError, match=name):
+                ask(changed, torch.rand(1, 4, 4))
+        assert not model.classifier.calls + patched.classifier.calls
 
 
 def test_images_of_each_shape_are_checked_once():
@@ -342,53 +269,33 @@ def test_images_of_each_shape_are_checked_once():
     assert len(calls) > checked + 2
 
 
-@pytest.mark.parametrize(("expect", "times"), [(None, 0), (1000, 1000)])
-def test_draws_that_are_expected_are_told_to_what_counts_them(network, images, monkeypatch, expect, times):
-    asked = []
-    monkeypatch.setattr(VoteCounter, "expect", lambda counter, draws, images: asked.append(draws))
-    Certifier(network, SETTINGS, expect=expect).prepare(images)
-    assert sum(asked) == times * (20 + 500)
-
-
 @pytest.mark.parametrize("kind", [np.int32, np.int64, np.uint8, torch.tensor])
 def test_numbers_of_any_kind_are_stated_as_plain_ones(cohen, kind):
     x, plain = torch.rand(1, 1, 4, 4), {"n_select": 20, "n_estimate": 200, "seed": 7, "indices": [3], "batch_size": 100}
     given = {name: [kind(3)] if name == "indices" else kind(number) for name, number in plain.items()}
     (expected,) = certify(cohen(), x, alpha=0.0625, **plain)
-    for alpha in (np.float32(0.0625), np.float64(0.0625), torch.tensor(0.0625)):
-        (answer,) = certify(cohen(), x, alpha=alpha, **given)
-        assert answer == expected
-        assert (type(answer.seed), type(answer.index), type(answer.alpha)) == (int, int, float)
-        assert type(answer.schedule.n_max) is int
-    del given["n_select"], given["n_estimate"], plain["n_select"], plain["n_estimate"]
-    assert predict(cohen(), x, n=kind(200), alpha=0.05, **given) == predict(cohen(), x, n=200, alpha=0.05, **plain)
+    (answer,) = certify(cohen(), x, alpha=np.float32(0.0625), **given)
+    assert answer == expected
+    assert (type(answer.seed), type(answer.index), type(answer.alpha)) == (int, int, float)
+    assert type(answer.schedule.n_max) is int
+    (label,) = predict(cohen(), x, n=kind(200), seed=kind(7), indices=[kind(3)])
+    assert (type(label.seed), type(label.index), sum(label.counts)) == (int, int, 200)
 
 
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
         ({"x": torch.rand(1, 4, 4) + 1}, r"\[0, 1\]"),
-        ({"alpha": 1.0}, "alpha"),
-        ({"alpha": "0.1"}, "alpha"),
         ({"n_estimate": 9, "alpha": 0.001}, "at least 10 draws"),
-        ({"n_estimate": 10**21}, "n_estimate"),
-        ({"n_estimate": 1000.5}, "n_estimate"),
-        ({"n_select": 2**31 * 100 + 1}, "n_select"),
-        ({"n_select": None}, "n_select"),
         ({"batch_size": 0}, "batch_size"),
         ({"batch_size": "3"}, "batch_size"),
-        ({"seed": None}, "seed"),
         ({"seed": 2**32}, "seed"),
-        ({"mode": "curve", "radii": ["0.1"]}, "radii"),
-        ({"mode": "curve", "radii": 0.1}, "radii"),
-        ({"mode": "curve", "radii": "12"}, "radii"),
-        ({"mode": "radius", "tolerance": "0.1"}, "tolerance"),
         ({"norm": "l1"}, "norm"),
         ({"precision": "float16"}, "precision"),
         ({"indices": [0, 1]}, "distinct index"),
         ({"indices": [0.7]}, "index"),
         ({"indices": 3}, "indices"),
-        ({"indices": [2**32]}, r"2\^32"),
+        ({"indices": [2**32]}, "index"),
         ({"x": torch.rand(2, 1, 4, 4), "indices": [3, 3]}, "distinct index"),
     ],
 )
@@ -409,26 +316,6 @@ def test_l2_for_a_masked_model_is_refused_before_anything_is_drawn(ars):
         with pytest.raises(UnsupportedThreat, match="linf"):
             ask()
     assert not model.classifier.calls
-
-
-@every_door
-@pytest.mark.parametrize(
-    "weights", [lambda x: 1.5 * torch.ones_like(x), lambda x: math.nan * x, lambda x: x[:1].sigmoid()]
-)
-def test_a_bad_mask_stops_every_door(ask, weights):
-    model = adaptive(nn.Flatten(), Function(weights), sigma=0.5)
-    with pytest.raises(ValueError, match=r"mask|NaN"):
-        ask(model, torch.rand(1, 4, 4))
-
-
-def test_the_least_number_of_draws_is_enough_and_one_less_is_not(cohen):
-    how = {"n_select": 10, "alpha": 0.05, "seed": 0}
-    answer = certify(cohen(sigma=0.01), torch.ones(1, 4, 4), n_estimate=5, **how)
-    assert answer.label == 1
-    assert answer.radius > 0
-    with pytest.raises(ValueError, match="at least 5 draws"):
-        certify(cohen(sigma=0.01), torch.ones(1, 4, 4), n_estimate=4, **how)
-    assert predict(cohen(sigma=0.01), torch.ones(1, 4, 4), n=6, alpha=0.05, seed=0).label == 1  # 2 * .5^6 = .03125
 
 
 def exact_two_sided(k, n):
@@ -462,12 +349,8 @@ def test_neither_a_third_class_nor_a_tie_tells_the_leading_ones_apart(cohen, mon
     [
         ({"n": 100.5}, "n must"),
         ({"n": 10**21}, "n must"),
-        ({"n": None}, "n must"),
         ({"n": 5, "alpha": 0.05}, "two classes"),
-        ({"seed": None}, "seed"),
-        ({"seed": 2**32}, r"2\^32"),
-        ({"alpha": "0.1"}, "alpha"),
-        ({"alpha": 1.0}, "alpha"),
+        ({"seed": 2**32}, "seed"),
         ({"alpha": math.nan}, "alpha"),
         ({"indices": [0.7]}, "index"),
         ({"precision": "float16"}, "precision"),
@@ -507,28 +390,20 @@ def test_an_image_becomes_a_batch_in_float32_without_a_gradient_or_a_warning(dty
     assert (one.dtype, one.requires_grad, image.requires_grad) == (torch.float32, False, True)
 
 
-@pytest.mark.parametrize("value", [-1e-6, 1.0001, math.nan, math.inf, -math.inf, 255.0])
-def test_one_value_outside_zero_one_is_refused(value):
-    image = torch.rand(3, 4, 4).round()  # black and white are fine
-    as_batch(image)
-    image[1, 2, 3] = value
-    with pytest.raises(ValueError, match=r"\[0, 1\]"):
-        as_batch(image)
-
-
 @pytest.mark.parametrize(
     ("image", "named"),
     [
+        (np.zeros((1, 4, 4), dtype=np.float32), "ndarray"),
         (torch.ones(3, 4, 4, dtype=torch.uint8), "255"),
         (torch.ones(3, 4, 4, dtype=torch.bool), "floating"),
         (torch.zeros(4, 4), "shape"),
         (torch.zeros(1, 1, 3, 4, 4), "shape"),
-        (torch.zeros(0, 3, 4, 4), "empty"),
         (torch.zeros(3, 0, 4), "empty"),
+        *((torch.ones(3, 4, 4).index_fill(0, torch.tensor(1), bad), r"\[0, 1\]") for bad in (-1e-6, 1.0001, math.nan)),
     ],
 )
 def test_what_is_no_image_is_refused(image, named):
-    with pytest.raises(ValueError, match=named):
+    with pytest.raises((TypeError, ValueError), match=named):
         as_batch(image)
 
 
@@ -541,14 +416,3 @@ def test_images_get_the_indices_that_follow_by_default(network, images):
     assert certifier(images[0])[0].index == 8
     certifier.votes(images, n=100)
     assert certifier(images[0])[0].index == 12
-
-
-@pytest.mark.parametrize("name", ["guarantee", "radius", "forward"])
-def test_a_model_that_states_its_own_guarantee_is_refused(images, name):
-    own = type("Own", (SmoothedClassifier,), {name: lambda *arguments, **options: 1.0})
-    model = cohen(plain(), sigma=0.5)
-    with pytest.raises(TypeError, match=name):
-        certify(own(model.mechanism, model.combine, model.classifier), images, **QUICK)
-    setattr(model, name, lambda *arguments, **options: 1.0)
-    with pytest.raises(TypeError, match=name):
-        Certifier(model, SETTINGS)

@@ -23,13 +23,6 @@ def run(model, x, mode, **options):
     return certify(model, x, norm="l2", n_select=100, n_estimate=N, alpha=0.05, seed=0, mode=mode, **options)
 
 
-def test_fixed_is_the_default_and_draws_every_image_in_full(cohen, images, count):
-    plain = certify(cohen(), images, norm="l2", n_select=100, n_estimate=N, alpha=0.05, seed=0)
-    assert run(cohen(), images, "fixed") == plain
-    assert [answer.counts for answer in plain] == [tuple(row) for row in count(cohen(), images, n=N, seed=0).tolist()]
-    assert all((answer.planned, answer.ended, answer.stopped_by_data) == (N, "planned", False) for answer in plain)
-
-
 def test_a_curve_decides_the_radii_that_are_in_reach(cohen, images):
     """True radii .5 Phi^-1(p): with sums of 16 pixels, 4 |level - .5|."""
     grid = (0.0, 0.05, 0.3, 0.6, 0.9)
@@ -105,26 +98,12 @@ def test_images_leave_the_batch_as_they_are_decided(cohen, images, monkeypatch):
     assert len(set(drawn)) > 1
 
 
-def test_the_votes_of_an_image_are_a_prefix_of_its_full_votes(cohen, images, count):
-    for index, answer in enumerate(run(cohen(), images, "curve", radii=(0.1, 0.4))):
-        votes = count(cohen(), images[index : index + 1], [index], n=answer.n_estimate, seed=0)
-        assert answer.counts == tuple(votes[0].tolist())
-
-
 @pytest.mark.parametrize("radii", [(1.9,), (0.1, 5.0)])  # too large for n_max, and one whose level is 1
 def test_a_radius_that_no_votes_could_certify_is_refused_before_anything_is_drawn(cohen, images, radii):
     model = cohen()
     with pytest.raises(ValueError, match=f"radius {radii[-1]:g}"):
         run(model, images, "curve", radii=radii)
     assert not model.classifier.calls
-
-
-def test_a_masked_model_is_decided_in_its_own_norm(ars):
-    x = torch.full((2, 1, 4, 4), 0.9)
-    answers = certify(ars(), x, n_estimate=N, seed=0, mode="curve", radii=(1 / 255, 8 / 255))
-    assert [answer.radius for answer in answers] == [8 / 255, 8 / 255]
-    exact = certify(ars(), x, n_estimate=N, seed=0)
-    assert all(np.array([answer.radius for answer in exact]) > 8 / 255)
 
 
 class Local(SmoothedClassifier):

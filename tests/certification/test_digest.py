@@ -65,37 +65,24 @@ def test_the_digest_of_a_model_is_that_of_earlier_records(known, make):
     assert digest_model(model) == digest_model(model.eval()) == known
 
 
-class Level(nn.Module):
-    """A mask, or a network, with one plain number."""
+class Part(nn.Module):
+    """A part of a model that is never run, with these attributes; tensors that are not saved are buffers."""
 
-    def __init__(self, level):
+    def __init__(self, **attributes):
         super().__init__()
-        self._level = level
-
-    def forward(self, seen):
-        return torch.full_like(seen[:, :1], self._level)
-
-
-class Powered(nn.Module):
-    """Pooled by a power p, the name of a setting of torch's that counts in training only."""
-
-    def __init__(self, p):
-        super().__init__()
-        self.p, self.layer = p, nn.Linear(3, 3)
-
-    def forward(self, x):
-        return self.layer(x.clamp_min(1e-3).pow(self.p).mean(dim=(2, 3)))
+        for name, value in attributes.items():
+            if name == "table":
+                self.register_buffer(name, value, persistent=False)
+            else:
+                setattr(self, name, value)
 
 
-class Table(nn.Module):
-    """Numbers that are not saved."""
+def table(value):
+    return Part(table=torch.full((3,), value))
 
-    def __init__(self, value):
-        super().__init__()
-        self.register_buffer("table", torch.full((3,), value), persistent=False)
 
-    def forward(self, x):
-        return x.flatten(1)[:, :3] + self.table
+def weighing_by(weight):
+    return Part(weight=nn.Parameter(torch.tensor(weight)))
 
 
 class OwnStep(Gaussian):
@@ -104,17 +91,6 @@ class OwnStep(Gaussian):
     def __init__(self, floor):
         super().__init__(0.5)
         self.floor = floor
-
-
-class Weighing(nn.Module):
-    """A combination with weights of its own."""
-
-    def __init__(self, weight):
-        super().__init__()
-        self.weight = nn.Parameter(torch.tensor(weight))
-
-    def forward(self, releases):
-        return self.weight * releases[0].value + (1 - self.weight) * releases[1].value
 
 
 class Extra(nn.Flatten):
@@ -126,20 +102,6 @@ class Extra(nn.Flatten):
 
     def get_extra_state(self):
         return {"numbers": self.numbers}
-
-    def set_extra_state(self, state):
-        pass
-
-
-class Versioned(nn.Module):
-    """A network whose author counts the changes that no digest sees."""
-
-    def __init__(self, version):
-        super().__init__()
-        self.version, self.inner = version, network()
-
-    def forward(self, x):
-        return self.inner(x)
 
 
 class First(Function):
@@ -153,7 +115,7 @@ class Second(Function):
 Second.__qualname__ = First.__qualname__  # the code changed, the name did not
 
 
-def with_version(model, version):
+def versioned(model, version):
     model.version = version
     return model
 
@@ -186,13 +148,13 @@ OTHER_MODELS = {
     "own step, setting": lambda: SmoothedClassifier(compose(OwnStep(1.5)), last, network()),
     "two steps": lambda: two_steps(Gaussian(0.5)),
     "two steps, combination": lambda: two_steps(Gaussian(0.5), last),
-    "two steps, own combination": lambda: two_steps(Gaussian(0.5), Weighing(0.25)),
-    "two steps, weight of the combination": lambda: two_steps(Gaussian(0.5), Weighing(0.75)),
-    "mask": lambda: two_steps(MaskedGaussian(0.5, Level(0.5))),
-    "mask, setting": lambda: two_steps(MaskedGaussian(0.5, Level(0.75))),
+    "two steps, own combination": lambda: two_steps(Gaussian(0.5), weighing_by(0.25)),
+    "two steps, weight of the combination": lambda: two_steps(Gaussian(0.5), weighing_by(0.75)),
+    "mask": lambda: two_steps(MaskedGaussian(0.5, Part(_level=0.5))),
+    "mask, setting": lambda: two_steps(MaskedGaussian(0.5, Part(_level=0.75))),
     "mask, network": lambda: adaptive(network(), constant(nn.Conv2d(3, 1, 1)), sigma=0.5),
-    "buffer that is not saved": lambda: cohen(Table(0.0), sigma=0.5),
-    "buffer that is not saved, changed": lambda: cohen(Table(1.0), sigma=0.5),
+    "buffer that is not saved": lambda: cohen(table(0.0), sigma=0.5),
+    "buffer that is not saved, changed": lambda: cohen(table(1.0), sigma=0.5),
     "references": lambda: nearest(IMAGES),
     "references, order": lambda: nearest(IMAGES.flip(0)),
     "references, sigma": lambda: nearest(IMAGES, sigma=0.6),
@@ -205,15 +167,15 @@ OTHER_MODELS = {
     "layers, stride": lambda: constant(cohen(layers(stride=1), sigma=0.5)),
     "layers, eps": lambda: constant(cohen(layers(eps=1.0), sigma=0.5)),
     "layers, list": lambda: constant(cohen(layers(pool=3), sigma=0.5)),
-    "own setting": lambda: constant(cohen(Powered(1.0), sigma=0.5)),
-    "own setting, changed": lambda: constant(cohen(Powered(30.0), sigma=0.5)),
+    "own setting": lambda: constant(cohen(Part(p=1.0, layer=nn.Linear(3, 3)), sigma=0.5)),
+    "own setting, changed": lambda: constant(cohen(Part(p=30.0, layer=nn.Linear(3, 3)), sigma=0.5)),
     "more than tensors": lambda: cohen(Extra(0.25), sigma=0.5),
     "more than tensors, changed": lambda: cohen(Extra(0.75), sigma=0.5),
-    "version": lambda: cohen(Versioned(1), sigma=0.5),
-    "version, changed": lambda: cohen(Versioned(2), sigma=0.5),
-    "version of the model": lambda: with_version(cohen(network(), sigma=0.5), 1),
-    "version of the model, changed": lambda: with_version(cohen(network(), sigma=0.5), (2, "b")),
-    "version of a sequence": lambda: cohen(with_version(network(), 1), sigma=0.5),
+    "version": lambda: cohen(Part(version=1, inner=network()), sigma=0.5),
+    "version, changed": lambda: cohen(Part(version=2, inner=network()), sigma=0.5),
+    "version of the model": lambda: versioned(cohen(network(), sigma=0.5), 1),
+    "version of the model, changed": lambda: versioned(cohen(network(), sigma=0.5), (2, "b")),
+    "version of a sequence": lambda: cohen(versioned(network(), 1), sigma=0.5),
     "version of a class": lambda: cohen(First(torch.relu), sigma=0.5),
     "version of a class, changed": lambda: cohen(Second(torch.relu), sigma=0.5),
 }
@@ -260,22 +222,13 @@ def test_a_compiled_network_has_one_digest_however_often_it_is_compiled():
 
 
 @pytest.mark.parametrize(
-    "net", [Table(0.5).to("meta"), nn.Sequential(nn.Flatten(), nn.LazyLinear(3))], ids=["meta", "lazy"]
+    "net",
+    [table(0.5).to("meta"), nn.Sequential(nn.Flatten(), nn.LazyLinear(3))],
+    ids=["meta", "lazy"],
 )
 def test_numbers_that_cannot_be_read_are_told_by_their_name(net):
     with pytest.raises(ValueError, match=r"classifier\.[\w.]+, a \w+ on"):
         digest_model(cohen(net, sigma=0.5))
-
-
-class Scaled(nn.Module):
-    """Multiplies by what is kept as a plain attribute."""
-
-    def __init__(self, scale):
-        super().__init__()
-        self.scale = scale
-
-    def forward(self, x):
-        return torch.as_tensor(self.scale).float() * x.flatten(1)[:, :3]
 
 
 def weighing(releases, share):
@@ -284,15 +237,15 @@ def weighing(releases, share):
 
 def around_ours(scale):
     ours = cifar_resnet(8, 3)
-    ours.relu = Scaled(scale)
+    ours.relu = Part(scale=scale)
     return cohen(ours, sigma=0.5)
 
 
 @pytest.mark.parametrize(
     "make",
     [
-        lambda number: cohen(Scaled(torch.tensor([number])), sigma=0.5),
-        lambda number: cohen(Scaled(np.array([number])), sigma=0.5),
+        lambda number: cohen(Part(scale=torch.tensor([number])), sigma=0.5),
+        lambda number: cohen(Part(scale=np.array([number])), sigma=0.5),
         around_ours,
         lambda number: two_steps(Gaussian(0.5), partial(weighing, share=number)),
     ],

@@ -10,7 +10,7 @@ from scipy.special import betaincc
 from scipy.stats import binom
 
 from ars.certification.martingale import level_of, levels_of, log_wealth, reaches
-from ars.theory import Gaussian, certified_radius, rs_radius_l2
+from ars.theory import rs_radius_l2
 
 mpmath.mp.dps = 50
 SIGMA = 0.5
@@ -67,14 +67,6 @@ def test_one_more_draw_never_raises_it_on_average(p0):
         assert (after <= now * (1 + 1e-9))[known].all()
 
 
-@given(st.integers(1, 10**6), st.data(), st.floats(min_value=0.5, max_value=0.9999))
-def test_it_grows_with_every_success(n, data, p0):
-    """Up to the rounding margin, which is far below what a success adds."""
-    k = data.draw(st.integers(0, n - 1))
-    less, more = wealth(k, n, (90.5, 10.5), p0), wealth(k + 1, n, (90.5, 10.5), p0)
-    assert more >= less - 1e-6 or not np.isfinite(less)
-
-
 @pytest.mark.parametrize("n", [10_000, 1_000_000])
 @pytest.mark.parametrize("p0", [0.5, 0.9, 0.9999, 1 - 2.0**-40])
 def test_it_is_below_the_exact_value_and_close_to_it(n, p0):
@@ -104,33 +96,18 @@ def test_the_tail_of_a_prior_far_below_the_level_keeps_its_digits(a, b, p0):
     assert tail == pytest.approx(float(exact), rel=1e-11)
 
 
-def test_a_posterior_that_underflows_is_no_wealth():
-    assert betaincc(100.5, 5_000_100.5, 0.9) == 0
-    assert wealth(100, 5_000_100, (0.5, 0.5), 0.9) == -math.inf
-
-
-def test_a_prior_that_underflows_is_no_wealth_although_minus_log_zero_is_infinite():
-    assert betaincc(50.5, 950.5, 0.9) == 0
-    assert wealth(1000, 1000, (50.5, 950.5), 0.9) == -math.inf
-
-
-def test_a_tail_that_is_subnormal_is_no_wealth():
-    """Between 0 and the smallest normal number the digits go."""
+def test_a_tail_that_underflows_is_no_wealth():
+    """The posterior's, the prior's, of which minus the logarithm is infinite, and one that is subnormal."""
+    assert betaincc(100.5, 5_000_100.5, 0.9) == betaincc(50.5, 950.5, 0.9) == 0
+    assert wealth(100, 5_000_100, (0.5, 0.5), 0.9) == wealth(1000, 1000, (50.5, 950.5), 0.9) == -math.inf
     b = next(b for b in np.arange(1.5, 2000.0) if 0 < betaincc(10.5, b, 0.5) < 2.3e-308)
     assert wealth(1000, 1000, (10.5, b), 0.5) == -math.inf
 
 
-@pytest.mark.parametrize("bad", [(math.nan, 10), (5, math.nan)])
-def test_nan_is_no_wealth(bad):
-    assert wealth(*bad, (0.5, 0.5), 0.9) == -math.inf
-    assert wealth(5, 10, (math.nan, 0.5), 0.5) == -math.inf
-    assert wealth(5, 10, (0.5, 0.5), math.nan) == -math.inf
-
-
-def test_arguments_broadcast():
-    many = wealth(np.arange(5)[:, None], np.array([10, 20]), (0.5, 0.5), 0.6)
-    assert many.shape == (5, 2)
-    assert many[3, 1] == wealth(3, 20, (0.5, 0.5), 0.6)
+@pytest.mark.parametrize("place", range(4))
+def test_nan_is_no_wealth(place):
+    successes, n, a, p0 = (math.nan if at == place else value for at, value in enumerate((5, 10, 0.5, 0.9)))
+    assert wealth(successes, n, (a, 0.5), p0) == -math.inf
 
 
 @pytest.mark.parametrize("p0", [0.5, 0.9, 0.99])
@@ -155,19 +132,6 @@ def test_the_level_of_a_gaussian_is_phi_rounded_up(radius):
     assert gaussian(level) >= radius
     exact = mpmath.ncdf(mpf(radius) / mpf(SIGMA))
     assert exact < level < mpmath.ncdf(mpf(radius) / mpf(SIGMA) * (1 + mpf("2e-6"))) + mpf("2e-16")
-
-
-@pytest.mark.parametrize("radius", [0.01, 0.5, 1.0, 3.0])
-def test_it_takes_few_radii_where_the_radius_is_linear_in_the_quantile(radius):
-    calls = []
-
-    def radius_of(p):
-        calls.append(p)
-        return certified_radius(lambda ball: Gaussian(ball.radius / SIGMA), p, 1 - p, norm="l2", dim=12)
-
-    level = level_of(radius_of, radius)
-    assert level == pytest.approx(level_of(gaussian, radius), rel=1e-12)
-    assert len(calls) < 10
 
 
 def test_a_radius_with_steps_is_met_from_above():

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from ars.certification.memory import CPU_PIXELS, is_short_of_memory, limit_memory, suitable_batch
-from ars.certification.schedule import BLOCK
+from ars.certification.settings import BLOCK
 
 
 def test_the_batch_suits_the_size_of_the_images():

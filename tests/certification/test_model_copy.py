@@ -73,20 +73,6 @@ def test_what_refuses_eval_mode_is_told():
         copy_model(cohen(nn.Sequential(nn.Dropout(), Exported()), sigma=0.5))
 
 
-class Scattering(nn.Module):
-    """Puts the logits of a head of fewer classes in their places, which takes numbers of one type."""
-
-    def __init__(self):
-        super().__init__()
-        torch.manual_seed(0)
-        self.head, self.places = nn.Linear(192, 2), torch.tensor([0, 3])
-
-    def forward(self, x):
-        logits = torch.full((len(x), 5), -9.0)
-        logits[:, self.places] = self.head(x.flatten(1))
-        return logits
-
-
 def refusing_halves(x):
     if torch.is_autocast_enabled("cpu"):
         raise TypeError("not with autocast\nand more lines")
@@ -100,11 +86,10 @@ def no_numbers_in_halves(x):
 @pytest.mark.parametrize(
     ("network", "why"),
     [
-        (Scattering(), "RuntimeError: Index put"),
         (Function(refusing_halves), "TypeError: not with autocast"),
         (Function(no_numbers_in_halves), "NaN"),
     ],
-    ids=["types", "refusing", "not numbers"],
+    ids=["refusing", "not numbers"],
 )
 def test_a_model_that_answers_in_float32_alone_is_told_so(network, why):
     model, image = cohen(network, sigma=0.5), torch.rand(3, 8, 8)
@@ -171,40 +156,22 @@ def test_networks_that_were_changed_by_hand_keep_what_was_changed(change):
     assert (half - exact).norm() <= 0.05 * (exact - exact.mean(dim=0)).norm() + 0.02 * exact.norm()
 
 
-class LookingInside(nn.Module):
-    """Asks its parts for their layers, one by one."""
-
-    def __init__(self):
-        super().__init__()
-        self.body = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(1024, 5))
-
-    def forward(self, image):
-        for layer in self.body:
-            image = layer(image)
-        return image
-
-
-def disagreeing(model):
-    model.classifier = Function(lambda x, before=model.classifier: before(x).flip(1))
-
-
-def shifting_one_class(model):
-    model.classifier = Function(lambda x, before=model.classifier: before(x) + torch.tensor([1.0, 0.0, 0.0, 0.0]))
-
-
-def without_numbers(model):
-    model.classifier = Function(lambda x: torch.full((len(x), 4), torch.nan))
-
-
-def with_other_classes(model):
-    model.classifier = Function(lambda x, before=model.classifier: before(x).repeat(1, 2))
-
-
-@pytest.mark.parametrize("change", [disagreeing, shifting_one_class, without_numbers, with_other_classes])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda logits: logits.flip(1),
+        lambda logits: logits + torch.tensor([1.0, 0.0, 0.0, 0.0]),
+        lambda logits: logits * torch.nan,
+        lambda logits: logits.repeat(1, 2),
+        lambda logits: logits + "a part that the faster network lacks",
+    ],
+    ids=["other order", "one class shifted", "not numbers", "other classes", "failing"],
+)
 def test_a_faster_copy_that_answers_differently_is_not_used(monkeypatch, change):
     def accelerate(model, images, *, least):
         faster = copy_model(model)
-        change(faster)
+        before = faster.classifier
+        faster.classifier = Function(lambda x: change(before(x)))
         return faster
 
     monkeypatch.setattr(model_copy, "accelerate", accelerate)
@@ -213,61 +180,11 @@ def test_a_faster_copy_that_answers_differently_is_not_used(monkeypatch, change)
         assert fast_copy(model, images) is model
 
 
-def test_a_network_that_uses_more_of_its_parts_than_their_answers_runs_as_it_is():
-    model = copy_model(cohen(LookingInside(), sigma=0.5))
-    with pytest.warns(AccelerationWarning, match="TypeError"):
-        assert fast_copy(model, torch.rand(2, 3, 16, 16)) is model
-
-
 def test_a_model_without_known_networks_runs_as_it_is_without_a_word():
     model = cohen(Function(lambda x: x.flatten(1)[:, :4]), sigma=0.5).eval()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert fast_copy(model, torch.rand(2, 3, 16, 16)) is model
-
-
-class Casting(nn.Module):
-    """A network that is kept in another precision, and casts what goes in and out."""
-
-    def __init__(self, dtype, network):
-        super().__init__()
-        self.dtype, self.network = dtype, network.to(dtype)
-
-    def forward(self, image):
-        return self.network(image.to(self.dtype)).float()
-
-
-class ByKeyword(nn.Module):
-    """Gives its parts their images by name."""
-
-    def __init__(self):
-        super().__init__()
-        self.body, self.head = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.ReLU()), cifar_resnet(8, 4)
-
-    def forward(self, image):
-        return self.head(x=self.body(image)[:, :3])
-
-
-def small():
-    return nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 5))
-
-
-USERS_NETWORKS = {
-    "in bf16": lambda: Casting(torch.bfloat16, small()),
-    "in float64": lambda: Casting(torch.float64, small()),
-    "by keyword": ByKeyword,
-}
-
-
-@pytest.mark.parametrize("make", USERS_NETWORKS.values(), ids=USERS_NETWORKS)
-def test_votes_of_users_networks_in_bf16_are_those_of_float32_but_for_rounding(make):
-    torch.manual_seed(0)
-    model, images = cohen(make(), sigma=0.5), torch.rand(3, 3, 8, 8)
-    full, half = (
-        np.array([answer.counts for answer in certify(model, images, n_estimate=200, seed=3, precision=precision)])
-        for precision in ("float32", "bfloat16")
-    )
-    assert np.abs(half - full).sum() <= 0.1 * full.sum()
 
 
 def test_votes_in_bf16_and_float32_agree_in_distribution(count):

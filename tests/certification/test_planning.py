@@ -8,7 +8,7 @@ from scipy.stats import beta
 from ars.certification.bounds import least_draws
 from ars.certification.planning import PRIOR_HITS, PRIOR_MISSES, plan_draws
 
-SETTING = {"alpha": 0.05, "bound": "cohen", "n_max": 50_000, "tolerance": 0.05, "block": 100}
+SETTING = {"alpha": 0.05, "bound": "cohen", "n_max": 50_000, "tolerance": 0.05}
 
 votes = st.lists(st.integers(0, 100), min_size=2, max_size=10).filter(any)
 

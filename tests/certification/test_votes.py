@@ -11,12 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from ars.certification import votes
 from ars.certification.memory import suitable_batch
-from ars.certification.schedule import BLOCK
+from ars.certification.settings import BLOCK
 from ars.certification.votes import VoteCounter, block_seed
-from ars.kernels.compiled import Half
-from ars.models import small_cnn
 from ars.smoothing import Gaussian, MaskedGaussian, SmoothedClassifier, compose, last, minimum_variance
 from ars.smoothing.masked import WeightRange
 from ars.training.loop import step_seed
@@ -32,16 +29,6 @@ def test_no_two_blocks_of_an_image_share_a_seed_not_even_its_low_half(seed, inde
     own = [block_seed(seed, index, stage, block) for stage in ("select", "estimate") for block in blocks]
     assert len({value % 2**32 for value in own}) == 2 * len(blocks)
     assert all(0 <= value < 2**63 for value in own)
-
-
-def test_the_cpu_generator_tells_all_low_halves_apart_and_nothing_else():
-    """What the seeds are built on: if torch comes to read more bits, nothing breaks, but this says so."""
-
-    def draw(seed):
-        return torch.empty(16).normal_(generator=torch.Generator().manual_seed(seed)).tolist()
-
-    assert draw(5) == draw(5 + 2**32)
-    assert draw(5) != draw(6)
 
 
 def test_seeds_of_different_images_and_runs_differ():
@@ -82,13 +69,6 @@ def test_every_draw_is_counted_once(ars, count, n):
     assert counts.sum(axis=1).tolist() == [n] * 3
 
 
-def test_more_draws_begin_with_the_same_draws(network, images, count):
-    """The votes of the first 250 draws are part of those of 400: a longer run repeats the shorter one."""
-    short, longer = count(network, images, n=250), count(network, images, n=400)
-    assert (longer >= short).all()
-    assert (longer - short).sum(axis=1).tolist() == [150] * 3
-
-
 @pytest.mark.parametrize("n", [200, 250])
 def test_blocks_counted_apart_add_up_to_those_counted_together(network, images, count, n):
     rest = count(network, images, n=n, first_block=3)
@@ -113,14 +93,6 @@ def test_order_and_company_do_not_change_the_votes(network, images, count):
         assert (of([place]) == together[[place]]).all()
 
 
-def test_index_seed_and_stage_each_change_the_draws(network, images, count):
-    def of(index=0, **changes):
-        return count(network, images[:1], [index], n=1000, **{"seed": 0, "stage": "estimate", **changes}).tolist()
-
-    assert of() == of()
-    assert of() not in (of(index=1), of(seed=1), of(stage="select"))
-
-
 def test_the_global_random_state_is_neither_read_nor_moved(network, images, count):
     torch.manual_seed(0)
     before = torch.random.get_rng_state()
@@ -128,20 +100,6 @@ def test_the_global_random_state_is_neither_read_nor_moved(network, images, coun
     assert torch.equal(torch.random.get_rng_state(), before)
     torch.manual_seed(1)
     assert (count(network, images, n=300) == first).all()
-
-
-def test_no_gradient_is_kept(network, images, count):
-    kept = []
-    network.classifier.register_forward_hook(lambda module, args, out: kept.append(out.requires_grad))
-    count(network, images, n=100)
-    assert kept == [False]
-
-
-def test_a_device_batch_is_whole_blocks_and_never_larger_than_asked(cohen, count):
-    model = cohen()
-    count(model, torch.rand(4, 1, 2, 2), n=500, batch_size=777)
-    assert max(model.classifier.calls) == 700
-    assert all(size % BLOCK == 0 for size in model.classifier.calls)
 
 
 def test_who_watches_hears_of_the_draws_that_count_batch_by_batch(cohen, count):
@@ -157,7 +115,7 @@ def test_who_watches_hears_of_the_draws_that_count_batch_by_batch(cohen, count):
         ({"seed": -1}, "seed"),
         ({"seed": 2**32}, "seed"),  # it could share its noise with another
         ({"indices": [-1]}, "index"),
-        ({"indices": [2**32]}, "indices"),
+        ({"indices": [2**32]}, "index"),
         ({"n": 0}, "n must"),
         ({"n": -5}, "n must"),
         ({"first_block": -1}, "first_block"),
@@ -169,20 +127,6 @@ def test_what_no_draws_can_be_made_with_is_refused_before_drawing(cohen, count, 
     with pytest.raises(ValueError, match=name):
         count(model, torch.rand(1, 1, 2, 2), **{"indices": [0], **changes})
     assert not model.classifier.calls
-
-
-def test_bfloat16_reaches_the_networks_and_not_the_noise(images, count):
-    linear, seen = nn.Linear(108, 4), []
-
-    def forward(image):
-        logits = linear(image.flatten(1))
-        seen.append((image.dtype, logits.dtype))
-        return logits
-
-    model = SmoothedClassifier(compose(Gaussian(0.5)), last, Function(forward))
-    for precision in ("bfloat16", "float32"):
-        count(model, images, n=100, precision=precision)
-    assert seen == [(torch.float32, torch.bfloat16), (torch.float32, torch.float32)]
 
 
 @pytest.mark.parametrize("batch_size", [100, 300, None])
@@ -268,23 +212,12 @@ def test_running_out_of_memory_loses_and_repeats_no_draw(images, count, failing)
     assert fragile.calls[0] == 1600
 
 
-def test_what_fitted_is_where_the_next_call_starts(images):
-    fragile = Fragile(400)
-    model = SmoothedClassifier(compose(Gaussian(0.5)), last, fragile)
-    counter, calls = VoteCounter(model, "float32"), []
-    for _ in range(2):
-        fragile.calls.clear()
-        counter([model.mechanism] * 3, images, [0, 1, 2], n=1000, stage="select", seed=0)
-        calls.append(max(fragile.calls))
-    assert calls[0] > 400 >= calls[1]
-
-
 def test_a_single_block_that_does_not_fit_is_reported(images, count):
     with pytest.raises(torch.OutOfMemoryError):
         count(SmoothedClassifier(compose(Gaussian(0.5)), last, Fragile(50)), images)
 
 
-def test_ten_million_draws_take_the_memory_of_a_thousand(cohen, count, monkeypatch):
+def test_a_million_draws_take_the_memory_of_ten_thousand(cohen, count, monkeypatch):
     sizes, image = set(), torch.rand(1, 1, 16, 16)
 
     def logits(counter, mechanisms, images, positions, generators, masks):
@@ -293,7 +226,7 @@ def test_ten_million_draws_take_the_memory_of_a_thousand(cohen, count, monkeypat
 
     monkeypatch.setattr(VoteCounter, "_logits", logits)
     peaks = []
-    for n in (10**5, 10**7):
+    for n in (10**4, 10**6):
         tracemalloc.start()
         counts = count(cohen(), image, n=n)
         peaks.append(tracemalloc.get_traced_memory()[1])
@@ -301,18 +234,6 @@ def test_ten_million_draws_take_the_memory_of_a_thousand(cohen, count, monkeypat
         assert counts.tolist() == [[n, 0]]
     assert peaks[1] < 2 * peaks[0] + 50_000
     assert max(sizes) * BLOCK <= suitable_batch(image)
-
-
-def test_draws_are_counted_for_each_size_of_batch_and_a_cpu_compiles_nothing(images, monkeypatch):
-    monkeypatch.setattr(votes, "COMPILE_AFTER", 0)
-    half = Half(small_cnn(4, width=8))
-    model = SmoothedClassifier(compose(Gaussian(0.5)), last, half)
-    counter, area = VoteCounter(model, "bfloat16", batch_size=300), images[0, 0].numel()
-    for n in (100, 1000, 150):
-        counter([model.mechanism], images[:1], [0], n=n, stage="estimate", seed=0)
-    counter.expect(5000, images)
-    assert counter._pixels == {100: 100 * area, 300: 6000 * area, 200: 200 * area}
-    assert half.compiled == {}
 
 
 def test_the_loop_never_waits_for_the_device(network, images, count, monkeypatch):

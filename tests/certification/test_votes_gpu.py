@@ -9,18 +9,14 @@ from scipy.stats import chi2_contingency
 from torch import nn
 
 from ars.certification import votes
-from ars.certification.certifier import Certifier
 from ars.certification.memory import limit_memory
 from ars.certification.model_copy import AccelerationWarning, copy_model, fast_copy
-from ars.certification.settings import CertifySettings
 from ars.certification.votes import VoteCounter, block_seed
 from ars.kernels.compiled import Half
 from ars.methods.adaptive import adaptive
 from ars.methods.cohen import cohen
 from ars.models import Normalize, UNet, cifar_resnet, small_cnn
 from ars.smoothing import Gaussian, compose
-
-from .user_parts import Function
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 
@@ -128,29 +124,6 @@ def test_what_has_no_kernels_is_compiled_once_that_pays(monkeypatch):
     assert np.abs(draw(counter, image, 1500) - before).sum() <= 30
 
 
-@pytest.mark.parametrize("value", [1.5, -0.1, float("nan")])
-def test_a_bad_mask_is_told_at_the_end(value):
-    model, image = smoothed(32)
-    bad = adaptive(model.classifier, Function(lambda x: torch.full_like(x[:, :1], value)), sigma=0.5)
-    with pytest.raises(ValueError, match="mask"):
-        draw(VoteCounter(bad.eval(), "bfloat16"), image, 1000)
-
-
-@pytest.mark.parametrize("change", ["hook", "forward", "layer"])
-def test_kernels_are_not_used_for_a_network_that_was_changed_by_hand(change):
-    model, image = smoothed(32, masked=False)
-    network = model.classifier[1]
-    if change == "hook":
-        network.layer1[0].register_forward_hook(lambda part, args, out: out.flip(-1) - 1)
-    elif change == "forward":
-        network.layer1[0].forward = lambda x: 3 - x
-    else:
-        network.layer2[0].bn1 = nn.GroupNorm(4, 32).cuda()
-    copy = copy_model(model)
-    with pytest.warns(AccelerationWarning):
-        assert fast_copy(copy, image) is copy
-
-
 def test_the_loop_never_waits_for_the_device():
     model, image = smoothed(32)
     counter = counter_of(model, image, batch_size=1000)
@@ -196,15 +169,3 @@ def test_a_batch_that_does_not_fit_is_halved_and_the_peak_stays_below_the_limit(
     for some in (counts, forced):
         assert some.sum() == 5000
         assert np.abs(some - expected).sum() <= 100
-
-
-def test_the_certifier_leaves_the_model_as_it_was_and_repeats_its_certificates():
-    model, image = smoothed(32)
-    parts, combine = list(model.modules()), model.combine
-    tensors = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    settings = CertifySettings(n_estimate=1000, precision="bfloat16")
-    certifier = Certifier(model, settings, expect=2)
-    assert certifier(image, [0]) == certifier(image, [0])
-    assert certifier.prepare(image).model.combine is not combine  # kernels are in use
-    assert (list(model.modules()), model.combine) == (parts, combine)
-    assert all(torch.equal(tensor, tensors[name]) for name, tensor in model.state_dict().items())

@@ -19,7 +19,7 @@ def made(monkeypatch):
         monkeypatch.setattr(call, lambda *it, to=calls[name], **how: to.append((it, how)))
     made = SimpleNamespace(table="the table")
     monkeypatch.setattr("ars.report.write_report", lambda *it: calls["report"].append(it) or made)
-    monkeypatch.setattr("ars.cli.report.print_table", calls["table"].append)
+    monkeypatch.setattr("ars.cli.table.print_table", calls["table"].append)
     return calls
 
 

@@ -17,7 +17,7 @@ from PIL import Image
 
 import ars
 from ars.certification.certifier import Certifier
-from ars.certification.schedule import Schedule
+from ars.certification.settings import Schedule
 from ars.cli.main import main
 from ars.cli.predict import mask_paths
 from ars.data.image_files import read_image

@@ -18,7 +18,7 @@ from ars.data.benchmark import open_benchmark
 from ars.runs import shards
 from ars.runs.lock import locked
 from ars.workflows.sweeps.file import Rough, read_sweep
-from ars.workflows.sweeps.plan import Budget, Figure, Times, make_plan
+from ars.workflows.sweeps.plan import Budget, Times, make_plan
 
 from ..conftest import CPU, TINY, records_of
 from ..workflows.sweeps.conftest import cell, sweep_of, voted
@@ -135,7 +135,7 @@ def test_a_first_shard_that_would_end_too_late_is_not_begun(written, undisturbed
 
     monkeypatch.setattr(sweep, "certify_with_progress", certify)
     for seconds in (10.0, 0.1):  # an image, of which a shard has ten
-        times = Times([], [Figure("cohen", None, epoch=None, image=seconds, vote=None)])
+        times = Times([], [Rough(("cohen",), image=seconds)])
         with pytest.raises(KeyboardInterrupt):
             sweep.make_cell(first, run, "cpu", Budget(1.0), times, open_benchmark)
     assert asked == [("cpu", True, True), ("cpu", False, False)]

@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 from ars.cli.main import main
 from ars.cli.train import recipe_warnings
 from ars.recipes.read import read_recipe
-from ars.training.checkpoint import load_tensors, under
+from ars.tensors import load_tensors, under
 
 from ..conftest import contents
 from .conftest import FEW, FOLDER, ONE_STEP, TINY_OPTIONS, fill, interrupt, picture
@@ -172,7 +172,7 @@ def test_settings_that_are_probably_not_intended_are_pointed_out(desk, options, 
 
 def test_a_trial_of_a_few_steps_says_what_came_of_it_and_goes_to_tensorboard(desk, monkeypatch, printed):
     written = []
-    monkeypatch.setattr("ars.workflows.watch.scalars", lambda folder: nullcontext(written.append))
+    monkeypatch.setattr("ars.workflows.train.scalars", lambda folder: nullcontext(written.append))
     assert "run: epoch 1 of 7, stopped after 1 step: loss" in printed(["train", "--out=run", *ONE_STEP]).err
     assert '"validation_accuracy": ' in (desk / "run" / "train.jsonl").read_text()
     assert [(at.epoch, at.steps) for at in written] == [(1, 1)]

@@ -9,7 +9,7 @@ from ars.cli import views
 from ars.cli.views import certification_view, describe, describe_epoch, describe_step, duration, open_view
 from ars.training.progress import Progress as Epoch
 from ars.training.progress import Standing
-from ars.workflows.progress import Progress
+from ars.workflows.request import Progress
 
 AT = Progress(total=200, done=40, fresh=20, draws=50_000, seconds=2.0, right=30, radii=40 * 1.501 / 255)
 STEP = Standing(2, 7, 70, 700, 1.234, 0.567, 12345.6, 75.0)

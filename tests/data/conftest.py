@@ -8,8 +8,7 @@ import pytest
 from PIL import Image
 
 from ars.data.backgrounds import load_backgrounds
-from ars.data.cifar10 import FOLDER, TEST, Layout, load_cifar10
-from ars.data.cifar_backgrounds import compose_cifar
+from ars.data.cifar10 import FOLDER, TEST, Layout, compose_cifar, load_cifar10
 
 REAL = os.environ.get("ARS_DATA")
 BATCHES = ("data_batch_1", "data_batch_2", TEST)

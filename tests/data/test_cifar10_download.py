@@ -52,7 +52,7 @@ def test_a_pickled_batch_has_the_rows_of_the_binary_one(tmp_path, write_cifar, w
     layout = write_cifar(tmp_path)
     rows = (tmp_path / FOLDER / f"{TEST}.bin").read_bytes()
     content = write(tmp_path / PICKLED / TEST, rows).read_bytes()
-    assert rows_of_pickle(content, TEST, layout, found="x") == rows
+    assert rows_of_pickle(content, layout, found="x") == rows
 
 
 class Trap:
@@ -64,7 +64,7 @@ def test_a_pickle_that_would_run_code_runs_none(tmp_path, write_cifar, monkeypat
     monkeypatch.chdir(tmp_path)
     layout = write_cifar(tmp_path)
     with pytest.raises(DataError, match="5 labels"):
-        rows_of_pickle(pickle.dumps({"data": Trap(), "labels": Trap()}), TEST, layout, found="trap")
+        rows_of_pickle(pickle.dumps({"data": Trap(), "labels": Trap()}), layout, found="trap")
     assert not (tmp_path / "sprung").exists()
 
 
@@ -72,7 +72,7 @@ def test_a_pickle_that_would_run_code_runs_none(tmp_path, write_cifar, monkeypat
 def test_what_is_no_pickle_is_refused(tmp_path, write_cifar, content):
     layout = write_cifar(tmp_path)
     with pytest.raises(DataError, match=r"odd .* pickled"):
-        rows_of_pickle(content, TEST, layout, found="odd")
+        rows_of_pickle(content, layout, found="odd")
 
 
 def tar(path, files):
@@ -138,7 +138,7 @@ def test_the_archive_is_got_checked_and_removed(tmp_path, published, server):
     folder = get_cifar10(tmp_path / "got", layout=layout, url=server.url)
     assert {name: (folder / f"{name}.bin").read_bytes() for name in rows} == rows
     assert (folder / "batches.meta.txt").read_text().split() == list(CLASSES)
-    assert sorted(it.name for it in (tmp_path / "got").iterdir()) == [FOLDER]
+    assert sorted(path.name for path in (tmp_path / "got").iterdir()) == [FOLDER]
     load_cifar10(tmp_path / "got", layout)
 
 

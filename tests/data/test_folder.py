@@ -4,6 +4,7 @@ import pytest
 import torch
 from PIL import Image
 
+from ars.data.benchmark import PARTS
 from ars.data.crops import read_fitted
 from ars.data.decoding import DecodedImages, DecodingPool, cores
 from ars.data.folder import folder
@@ -23,12 +24,9 @@ def test_classes_are_the_folders(root):
     assert list(benchmark.class_names) == ["cat", "dog"]
     assert benchmark.shape == (3, 24, 24)
     assert benchmark.title == "pets"
-    assert benchmark.train_size() + benchmark.size("validation") + benchmark.size("test") == 60
-    names = [set(benchmark._pictures.names[part].tolist()) for part in ("train", "validation", "test")]
-    assert all(names)
-    assert not names[0] & names[1]
-    assert not names[0] & names[2]
-    assert not names[1] & names[2]
+    parts = [benchmark._pictures.names[part].tolist() for part in PARTS]
+    assert all(parts)
+    assert len({name for names in parts for name in names}) == 60
     _, labels = benchmark.examples("test", range(benchmark.size("test")))
     assert [name.startswith(b"dog") for name in benchmark._pictures.names["test"].tolist()] == labels.bool().tolist()
 
@@ -54,20 +52,18 @@ def test_a_large_jpeg_is_decoded_in_full_for_testing(tmp_path, write_image):
         assert torch.equal(image, read_fitted(tmp_path / name, 16)[0])
 
 
-def hashes(benchmark):
-    batches = [images for images, _ in benchmark.train_batches(2, seed=3, batch_size=8)]
-    test, labels = benchmark.examples("validation", list(range(benchmark.size("validation"))) * 30)
-    return batches, test, labels
-
-
 @pytest.mark.filterwarnings("ignore:This DataLoader will create")
-def test_neither_workers_nor_interruptions_change_a_pixel(root):
+def test_neither_workers_nor_interruptions_change_a_pixel(root, monkeypatch):
+    started, start_loader = [], DecodingPool._start
+    monkeypatch.setattr(DecodingPool, "_start", lambda pool: started.append(1) or start_loader(pool))
     alone, one, four = (folder(root=str(root), size=24, workers=workers) for workers in (0, 1, 4))
-    batches, test, labels = hashes(alone)
+    batches = [images for images, _ in alone.train_batches(2, seed=3, batch_size=8)]
+    test, labels = alone.examples("validation", list(range(alone.size("validation"))) * 30)
     assert len(test) > 64  # enough to be worth asking the workers
     for other in (one, four):
-        again, same_test, same_labels = hashes(other)
+        again = [images for images, _ in other.train_batches(2, seed=3, batch_size=8)]
         assert all(torch.equal(a, b) for a, b in zip(batches, again, strict=True))
+        same_test, same_labels = other.examples("validation", list(range(alone.size("validation"))) * 30)
         assert torch.equal(test, same_test)
         assert torch.equal(labels, same_labels)
     halfway = four.train_batches(2, seed=3, batch_size=8)
@@ -76,6 +72,10 @@ def test_neither_workers_nor_interruptions_change_a_pixel(root):
     for start in (1, 3):
         rest = [images for images, _ in four.train_batches(2, seed=3, batch_size=8, start=start)]
         assert all(torch.equal(a, b) for a, b in zip(batches[start:], rest, strict=True))
+    assert len(started) == 3  # one for each benchmark, whose workers stay alive
+    first, second = (one.train_batches(0, seed=0, batch_size=8) for _ in range(2))
+    assert all(torch.equal(a, b) for (a, _), (b, _) in zip(first, second, strict=True))
+    assert len(started) == 4  # two at the same time
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -87,18 +87,6 @@ def test_inputs_that_workers_share_come_in_the_order_asked_for(root, monkeypatch
     images, labels = benchmark.examples("test", indices)
     assert torch.equal(images, torch.cat([image for image, _ in alone]))
     assert torch.equal(labels, torch.cat([label for _, label in alone]))
-
-
-def test_workers_stay_alive_between_epochs_and_may_be_shared(root, monkeypatch):
-    started, start = [], DecodingPool._start
-    monkeypatch.setattr(DecodingPool, "_start", lambda pool: started.append(1) or start(pool))
-    benchmark = folder(root=str(root), size=24, workers=1)
-    for epoch in range(3):
-        list(benchmark.train_batches(epoch, seed=0, batch_size=8))
-    assert len(started) == 1
-    first, second = (benchmark.train_batches(0, seed=0, batch_size=8) for _ in range(2))
-    assert all(torch.equal(a, b) for (a, _), (b, _) in zip(first, second, strict=True))
-    assert len(started) == 2
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -153,11 +141,7 @@ def test_test_images_alone_are_enough_until_training_asks_for_more(tmp_path, wri
         assert [sorted(labels[at : at + 2]) for at in (0, 2, 4)] == [[0, 1]] * 3  # the classes in turn
         assert benchmark.labels("test", [4, 1, 3]).tolist() == [labels[index] for index in (4, 1, 3)]
         assert benchmark.check() == 6
-        for ask in (
-            benchmark.moments,
-            benchmark.references,
-            lambda it=benchmark: next(it.train_batches(0, seed=0, batch_size=2)),
-        ):
+        for ask in (benchmark.moments, benchmark.references):
             with pytest.raises(DataError, match="train part"):
                 ask()
         with pytest.raises(DataError, match="validation part"):
@@ -189,7 +173,7 @@ def test_folders_of_the_same_names_and_lengths_are_told_apart(tmp_path, write_ba
             path.parent.mkdir(parents=True, exist_ok=True)
             Image.new("RGB", (24, 24), (90 * number, 0, 0)).save(path)
     for options in ({"size": 24}, {"size": 48, "pasted": 24, "backgrounds": str(scenes)}):
-        here, there = (folder(root=str(tmp_path / it / "pets"), workers=0, **options) for it in ("here", "there"))
+        here, there = (folder(root=str(tmp_path / at / "pets"), workers=0, **options) for at in ("here", "there"))
         assert here.moments() != there.moments()
         assert not torch.equal(here.examples("test", [0])[0], there.examples("test", [0])[0])
 
@@ -211,21 +195,20 @@ def test_an_unreadable_file_is_named_and_skipped_only_if_asked(root, tmp_path, w
     assert benchmark.check() == 60
 
 
-def test_what_is_missing_is_named(tmp_path, root):
-    with pytest.raises(DataError, match=r"data\.root names .*nowhere"):
-        folder(root=str(tmp_path / "nowhere"), size=24)
+def test_what_is_missing_is_named(tmp_path, root, write_classes):
+    write_classes(tmp_path / "parts" / "train", count=12)
+    write_classes(tmp_path / "parts" / "test", classes=("cat", "dog", "fish"), count=2)
+    write_classes(tmp_path / "few", count=1)
     (root / "fish").mkdir()
-    with pytest.raises(DataError, match="fish"):
-        folder(root=str(root), size=24)
-    with pytest.raises(DataError, match="two class folders"):
-        folder(root=str(root / "fish"), size=24)
-
-
-def test_a_class_that_training_lacks_is_refused(tmp_path, write_classes):
-    write_classes(tmp_path / "pets" / "train", count=12)
-    write_classes(tmp_path / "pets" / "test", classes=("cat", "dog", "fish"), count=2)
-    with pytest.raises(DataError, match="test/fish"):
-        folder(root=str(tmp_path / "pets"), size=24)
+    for place, told in (
+        (tmp_path / "nowhere", r"data\.root names .*nowhere"),
+        (root, "pets/fish should hold images"),
+        (root / "fish", "two class folders"),
+        (tmp_path / "parts", "test/fish is a class that"),
+        (tmp_path / "few", "below test/"),
+    ):
+        with pytest.raises(DataError, match=told):
+            folder(root=str(place), size=24, workers=0)
 
 
 @pytest.mark.parametrize("tops", [("test", "val"), ("Test", "Train"), ("misc", "test"), ("train", "valid")])
@@ -237,12 +220,6 @@ def test_parts_of_the_data_are_not_taken_for_classes(tmp_path, write_classes, to
     for root in (tmp_path / "pets", archive):
         with pytest.raises(DataError, match=rf"/{wrong} .* not a class"):
             folder(root=str(root), size=24, workers=0)
-
-
-def test_a_folder_without_test_images_is_refused(tmp_path, write_classes):
-    write_classes(tmp_path / "pets", count=1)
-    with pytest.raises(DataError, match="test/"):
-        folder(root=str(tmp_path / "pets"), size=24, workers=0)
 
 
 def test_processes_on_one_machine_share_its_cores(monkeypatch):

@@ -34,21 +34,16 @@ def test_there_are_commands_on_most_pages():
     assert len({page for page, _ in SHOWN}) >= 9
 
 
-TRAININGS = [arguments for page, arguments in SHOWN if page == "train.md" and arguments[0] == "train"]
-
-
-@pytest.mark.parametrize("arguments", TRAININGS, ids=" ".join)
-def test_a_training_on_its_page_is_a_recipe(arguments, monkeypatch):
+def test_the_trainings_on_their_page_are_recipes(monkeypatch):
     from ars.cli.main import make_parser
     from ars.recipes.read import read_recipe
 
     monkeypatch.chdir(ROOT)
-    options = make_parser().parse_args(arguments)
-    read_recipe(options.recipe, options.overrides or [])
-
-
-def test_there_are_trainings():
-    assert len(TRAININGS) > 8
+    trainings = [arguments for page, arguments in SHOWN if page == "train.md" and arguments[0] == "train"]
+    assert len(trainings) > 8
+    for arguments in trainings:
+        options = make_parser().parse_args(arguments)
+        read_recipe(options.recipe, options.overrides or [])
 
 
 def test_the_sweep_file_that_is_shown_can_be_read(tmp_path):

@@ -1,11 +1,11 @@
 """The registry of methods: what it knows, and a method of another package from train to report."""
 
-import subprocess
 import sys
 from dataclasses import dataclass
 
 import pytest
 
+from ars.cli.main import main
 from ars.methods.registry import Method, methods
 from ars.recipes.recipe import Recipe
 
@@ -37,51 +37,54 @@ FAST = [
 
 
 @pytest.fixture
-def ars(tmp_path):
-    """The command line where the package is installed."""
+def ars(tmp_path, monkeypatch, capsys):
+    """The command line where the package is installed, or where it is not."""
     (tmp_path / "toy.py").write_text(TOY)
     about = tmp_path / "toy-1.0.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: toy\nVersion: 1.0\n")
     (about / "entry_points.txt").write_text("[ars.methods]\ntwice = toy:TWICE\n")
     (tmp_path / "recipe.yaml").write_text("method: twice\nsigma: 0.5\noptions: {times: 2}\n")
-
-    (tmp_path / "away").mkdir()
+    monkeypatch.chdir(tmp_path)
 
     def run(*arguments, installed=True):
-        return subprocess.run(
-            [sys.executable, "-m", "ars.cli", *arguments], cwd=tmp_path if installed else tmp_path / "away",
-            capture_output=True, text=True,
-        )  # fmt: skip
+        methods.cache_clear()
+        with monkeypatch.context() as patch:
+            if installed:
+                patch.syspath_prepend(tmp_path)
+            code = main(arguments)
+        methods.cache_clear()
+        sys.modules.pop("toy", None)
+        return code, *capsys.readouterr()
 
     return run
 
 
 def test_a_method_of_another_package_goes_from_train_to_report(ars, tmp_path):
     for command in (["train", "recipe.yaml", "--out", "run", *FAST], ["certify", "run"]):
-        done = ars(*command)
-        assert done.returncode == 0, done.stderr
-    assert "Two looks" in done.stdout
+        code, out, problem = ars(*command)
+        assert code == 0, problem
+    assert "Two looks" in out
     assert '"sigmas": [0.559' in next((tmp_path / "run/certify").rglob("*.jsonl")).read_text()
-    assert ars("report", "run", "--out", "report").returncode == 0
+    assert ars("report", "run", "--out", "report")[0] == 0
     page = (tmp_path / "report/index.html").read_text()
     assert "Two looks" in page
     assert "#123456" in page
 
     # records are read where the package is not installed; the model is not
-    assert ars("report", "../run", "--out", "report", installed=False).returncode == 0
-    assert "twice" in (tmp_path / "away/report/index.html").read_text()
-    refused = ars("certify", "../run", installed=False)
-    assert refused.returncode == 2
-    assert "method" in refused.stderr
-    assert "twice" in refused.stderr
+    assert ars("report", "run", "--out", "away", installed=False)[0] == 0
+    assert "twice" in (tmp_path / "away/index.html").read_text()
+    code, _, problem = ars("certify", "run", installed=False)
+    assert code == 2
+    assert "method" in problem
+    assert "twice" in problem
 
 
 @pytest.mark.parametrize("option", ["--options.many=3", "--options.times=0x"])
 def test_wrong_options_of_a_method_are_refused(ars, option, tmp_path):
-    refused = ars("train", "recipe.yaml", "--out", "run", option)
-    assert refused.returncode == 2
-    assert len(refused.stderr.splitlines()) == 1
+    code, _, problem = ars("train", "recipe.yaml", "--out", "run", option)
+    assert code == 2
+    assert len(problem.splitlines()) == 1
     assert not (tmp_path / "run").exists()
 
 

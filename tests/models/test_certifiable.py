@@ -39,21 +39,15 @@ def network(request):
     return copy.deepcopy(trained(request.param))
 
 
-def test_eval_mode_is_deterministic(network):
+def test_eval_mode_is_deterministic_and_leaves_state_and_input_alone(network):
     network.eval()
-    x = images(2)
+    before, x = copy.deepcopy(network.state_dict()), images(2)
     torch.manual_seed(1)
     first, state = network(x), torch.get_rng_state()
     torch.manual_seed(1)
     assert torch.equal(state, torch.get_rng_state())  # no random number was drawn
     torch.manual_seed(2)
     assert torch.equal(first, network(x))
-
-
-def test_eval_mode_leaves_state_and_input_alone(network):
-    network.eval()
-    before, x = copy.deepcopy(network.state_dict()), images(2)
-    network(x)
     assert torch.equal(x, images(2))
     assert all(torch.equal(before[name], value) for name, value in network.state_dict().items())
 
@@ -76,29 +70,22 @@ def test_every_parameter_gets_a_gradient(network):
         assert parameter.grad.abs().sum() > 0, name
 
 
-def test_channels_last_gives_the_same_output(network):
+def test_channels_last_gives_the_same_output_and_is_kept_by_convolutions(network):
     network.eval()
     x = images(2)
+    layers = [module for module in network.modules() if isinstance(module, nn.Conv2d | nn.BatchNorm2d)]
+    kept = []
     with torch.no_grad():
         expected = network(x)
-        last = network.to(memory_format=torch.channels_last)(x.contiguous(memory_format=torch.channels_last))
+        for module in layers:
+            module.register_forward_hook(
+                lambda _, args, output: kept.append(output.is_contiguous(memory_format=torch.channels_last))
+            )
+        x = x.contiguous(memory_format=torch.channels_last)
+        last = network.to(memory_format=torch.channels_last)(x)
+        network.train()(x)
     torch.testing.assert_close(last, expected, atol=1e-4, rtol=1e-4)
-
-
-def test_convolutions_keep_channels_last(network):
-    layers = [module for module in network.modules() if isinstance(module, nn.Conv2d | nn.BatchNorm2d)]
-    if not layers:
-        pytest.skip("it has no convolution")
-    formats = []
-
-    def note(module, args, output):
-        formats.append(output.is_contiguous(memory_format=torch.channels_last))
-
-    for module in layers:
-        module.register_forward_hook(note)
-    network.to(memory_format=torch.channels_last)(images(2).contiguous(memory_format=torch.channels_last))
-    assert len(formats) == len(layers)
-    assert all(formats)
+    assert kept == [True] * 2 * len(layers)
 
 
 def test_trains_and_runs_under_bf16_autocast(network):

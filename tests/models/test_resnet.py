@@ -11,21 +11,13 @@ def parameters(network):
     return sum(p.numel() for p in network.parameters())
 
 
-def gflop(network, size):
-    with FlopCounterMode(display=False) as counter:
-        network.eval()(torch.empty(1, 3, size, size, device="meta"))
-    return counter.get_total_flops() / 1e9
-
-
-@pytest.mark.parametrize("size", [24, 32, 48, 65])
-def test_cifar_resnet_takes_any_size(size):
-    assert cifar_resnet(8, 10)(torch.rand(2, 3, size, size)).shape == (2, 10)
-
-
-def test_resnet50_takes_any_size():
-    network = resnet50(2).eval()
-    with torch.no_grad():
-        assert network(torch.rand(1, 3, 33, 64)).shape == (1, 2)
+@pytest.mark.parametrize(
+    ("make", "shape"),
+    [(lambda: cifar_resnet(8, 2), (24, 24)), (lambda: cifar_resnet(8, 2), (33, 65)), (lambda: resnet50(2), (33, 64))],
+)
+@torch.no_grad()
+def test_takes_any_size(make, shape):
+    assert make().eval()(torch.rand(2, 3, *shape)).shape == (2, 2)
 
 
 @pytest.mark.parametrize(("depth", "published"), [(20, 0.27e6), (32, 0.46e6), (56, 0.85e6), (110, 1.7e6)])
@@ -42,37 +34,37 @@ def test_resnet110_by_hand():
     assert parameters(network) == plain + norms + 2752 == 1_730_714
 
 
-@pytest.mark.parametrize(("size", "published"), [(32, 0.51), (48, 1.14), (64, 2.03), (96, 4.56)])
-def test_resnet110_costs_what_the_paper_reports(size, published):
-    """With multiply-adds counted twice."""
+COSTS = {110: {32: 0.51, 48: 1.14, 64: 2.03, 96: 4.56}, 50: {160: 4.2, 224: 8.2}}
+
+
+@pytest.mark.parametrize(("depth", "size"), [(depth, size) for depth, sizes in COSTS.items() for size in sizes])
+def test_costs_what_the_paper_reports(depth, size):
+    """In GFLOP, with multiply-adds counted twice."""
     with torch.device("meta"):
-        network = cifar_resnet(110, 10)
-    assert gflop(network, size) == pytest.approx(published, rel=0.01)
+        network, image = resnet50(1000) if depth == 50 else cifar_resnet(depth, 10), torch.empty(1, 3, size, size)
+    with FlopCounterMode(display=False) as counter:
+        network.eval()(image)
+    assert counter.get_total_flops() / 1e9 == pytest.approx(COSTS[depth][size], rel=0.01)
 
 
-@pytest.mark.parametrize(("size", "published"), [(160, 4.2), (224, 8.2)])
-def test_resnet50_costs_what_the_paper_reports(size, published):
+@pytest.fixture
+def resnet50_on_meta():
     with torch.device("meta"):
-        network = resnet50(1000)
-    assert gflop(network, size) == pytest.approx(published, rel=0.01)
+        return resnet50(1000)
 
 
-def test_resnet50_has_torchvisions_names_shapes_and_order():
+def test_resnet50_has_torchvisions_names_shapes_and_order(resnet50_on_meta):
     """The digest is that of the lines "name shape" of the state_dict of torchvision's own resnet50."""
-    with torch.device("meta"):
-        network = resnet50(1000)
-    lines = [f"{name} {list(value.shape)}" for name, value in network.state_dict().items()]
+    lines = [f"{name} {list(value.shape)}" for name, value in resnet50_on_meta.state_dict().items()]
     assert len(lines) == 320
     assert lines[6] == "layer1.0.conv1.weight [64, 64, 1, 1]"
     digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()
     assert digest == "614cd53ddf84966979ca9f6b3cf723cba0ad398675e7d0db3550943789819c17"
-    assert parameters(network) == 25_557_032
+    assert parameters(resnet50_on_meta) == 25_557_032
 
 
-def test_resnet50_strides_in_the_3x3():
-    with torch.device("meta"):
-        network = resnet50(1000)
-    for stage in (network.layer2, network.layer3, network.layer4):
+def test_resnet50_strides_in_the_3x3(resnet50_on_meta):
+    for stage in (resnet50_on_meta.layer2, resnet50_on_meta.layer3, resnet50_on_meta.layer4):
         first = stage[0]
         assert [first.conv1.stride[0], first.conv2.stride[0], first.conv3.stride[0]] == [1, 2, 1]
 
@@ -84,13 +76,14 @@ def test_he_init():
         assert weight.std().item() == pytest.approx((2 / fan_out) ** 0.5, rel=0.02)
 
 
-@pytest.mark.parametrize("depth", [2, 18, 52, 111])
-def test_other_depths_are_refused(depth):
-    with pytest.raises(ValueError, match=f"{depth}"):
-        cifar_resnet(depth, 10)
-
-
-@pytest.mark.parametrize("make", [lambda: cifar_resnet(20, 1), lambda: resnet50(1)])
-def test_one_class_is_refused(make):
-    with pytest.raises(ValueError, match="2 classes"):
+@pytest.mark.parametrize(
+    ("make", "named"),
+    [
+        *((lambda depth=depth: cifar_resnet(depth, 10), f"{depth}") for depth in (2, 18, 52, 111)),
+        (lambda: cifar_resnet(20, 1), "2 classes"),
+        (lambda: resnet50(1), "2 classes"),
+    ],
+)
+def test_other_depths_and_one_class_are_refused(make, named):
+    with pytest.raises(ValueError, match=named):
         make()

@@ -11,7 +11,7 @@ from ars.recipes.read import read_recipe
 from ars.recipes.recipe import Recipe
 from ars.runs.shards import merge
 from ars.training.loop import Interrupted
-from ars.training.step import settings_of
+from ars.training.optimizers import settings_of
 from ars.workflows.certify import certify_run
 from ars.workflows.load import load_run
 from ars.workflows.request import Request

@@ -5,16 +5,18 @@ import pytest
 
 from ars.report.curves import accuracy_curves, draw_curves
 from ars.report.grouping import make_sections
-from ars.report.measures import certified_accuracy, outcomes
+from ars.report.measures import outcomes
 from ars.report.style import looks_of
 from ars.report.table import make_table
 from ars.runs.run import load_runs
+
+from .conftest import table_of
 
 
 def test_curves_are_the_certified_accuracies(make_records):
     answers = outcomes(make_records(), "cohen")
     radii = np.sort(np.concatenate([np.linspace(0, 9 / 255, 50), answers.radius]))  # and where they just hold
-    expected = [certified_accuracy(answers, radius) for radius in radii]
+    expected = [answers.certified_accuracy(radius) for radius in radii]
     np.testing.assert_array_equal(accuracy_curves([answers, answers], radii), [expected, expected])
 
 
@@ -64,20 +66,20 @@ def test_lines_of_other_numbers_of_images_say_so(make_run, make_record):
 
 def test_curves_of_runs_that_only_abstain_are_drawn(make_run, make_record):
     path = make_run("a", shards=[[make_record(0, 0, 0, 0.0)]])
-    picture = draw_curves(make_table(make_sections(load_runs([path]))).sections)
+    picture = draw_curves(table_of(path).sections)
     assert picture.svg.startswith(b"<?xml")
     assert picture.png.startswith(b"\x89PNG")
 
 
 def test_methods_that_are_not_registered_have_lines_of_their_own(make_run):
     runs = [make_run(name, method=name, given="0" * 16) for name in ("mine:plain", "mine:masked")]
-    figure = draw_curves(make_table(make_sections(load_runs(runs))).sections).figure
+    figure = draw_curves(table_of(*runs).sections).figure
     lines = [(line.get_color(), line.get_linestyle()) for line in figure.axes[0].get_lines()]
     assert len(lines) == len(set(lines)) == 2
 
 
 def test_on_a_page_colours_follow_its_stylesheet_and_no_id_is_used_twice(make_run):
-    table = make_table(make_sections(load_runs([make_run("a"), make_run("b", method="mine:net")])))
+    table = table_of(make_run("a"), make_run("b", method="mine:net"))
     looks = looks_of(["cohen", "mine:net"])
     inline = [draw_curves([[block]], looks=looks, bare=True).inline(looks) for block in table.blocks]
     for text in inline:

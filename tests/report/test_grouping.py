@@ -3,10 +3,12 @@ import json
 import pytest
 
 from ars.methods.registry import methods
-from ars.report.grouping import make_sections, method_name, method_rank
+from ars.report.grouping import make_sections
+from ars.report.measures import method_name, method_rank
 from ars.report.rendering import to_json
 from ars.report.table import make_table
-from ars.runs.run import ReportError, load_runs
+from ars.runs.records import ReportError
+from ars.runs.run import load_runs
 
 
 def test_methods_are_called_and_ordered_as_the_registry_says_and_others_come_last():

@@ -5,7 +5,8 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from ars.report.pipeline import draw_pipeline, load_stages
-from ars.runs.run import ReportError, load_runs
+from ars.runs.records import ReportError
+from ars.runs.run import load_runs
 
 
 def test_the_rows_of_the_pipeline_are_those_of_the_paper(make_run):

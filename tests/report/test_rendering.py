@@ -6,21 +6,13 @@ import re
 import pytest
 from rich.console import Console
 
-from ars.certification.schedule import Schedule
-from ars.cli.report import print_table
+from ars.certification.settings import Schedule
+from ars.cli.table import print_table
 from ars.report.curves import draw_curves
-from ars.report.grouping import make_sections
-from ars.report.rendering import block_cells, cells, headers, images_csv, note, to_json, to_markdown, to_rich
-from ars.report.table import make_table
+from ars.report.rendering import images_csv, note, to_json, to_markdown, to_rich
 from ars.runs.run import load_runs
 
-
-@pytest.fixture
-def table(make_run, make_record):
-    """Two seeds of ARS, standard accuracies 1/2 and 1."""
-    better = [[make_record(index, 1, 1, 4.5 / 255, seconds=1.5) for index in range(4)]]
-    paths = [make_run("a0", method="adaptive"), make_run("a1", method="adaptive", seed=1, shards=better)]
-    return make_table(make_sections(load_runs(paths)))
+from .conftest import shown, table_of
 
 
 @pytest.fixture
@@ -30,15 +22,7 @@ def unlike(make_run, make_record):
     theirs = [[make_record(index, 1, 1, 4.5 / 255) for index in range(4)]]
     paths = [make_run("theirs", shards=theirs, data={"seed": 0})]
     paths.append(make_run("ours", method="adaptive", shards=shards, data={"seed": 1}))
-    return make_table(make_sections(load_runs(paths)))
-
-
-@pytest.fixture
-def decided(make_run, make_decided):
-    """A run of curve mode without radius 0, beside one in fixed mode."""
-    grid = (1 / 255, 3 / 255)
-    shards = [[make_decided(0, 1, 1, 2, grid=grid), make_decided(1, 1, 1, 0, grid=grid)]]
-    return make_table(make_sections(load_runs([make_run("a"), make_run("b", shards=shards)])))
+    return table_of(*paths)
 
 
 def printed(table):
@@ -50,46 +34,34 @@ def printed(table):
 def test_the_note_gives_the_largest_standard_error(table, make_run, make_record):
     assert "at most 25.0 points" in note(table.blocks[0])
     right = make_run("right", method="adaptive", shards=[[make_record(index, 1, 1, 0.1) for index in range(4)]])
-    assert "at most 25.0 points" in note(make_table(make_sections(load_runs([right, make_run("half")]))).blocks[0])
-
-
-def test_headings_name_the_norm(make_run, make_record):
-    l2 = make_run("b", shards=[[make_record(0, 0, 0, 0.6, norm="l2")]])
-    table = make_table(make_sections(load_runs([make_run("a"), l2])))
-    for text in (to_markdown(table), printed(table)):
-        assert text.count("σ = 0.5, ℓ∞, under") == text.count("σ = 0.5, ℓ2, under") == 2  # each under both bounds
+    assert "at most 25.0 points" in note(table_of(right, make_run("half")).blocks[0])
 
 
 def test_alpha_is_said_once_where_all_rows_have_it(table):
     for block in table.blocks:
         assert block.caption.endswith((" bound, α = 0.05, N = 100", " bounds, α = 0.05, N = 100"))
-        assert not {"α", "N"} & set(headers(block))
+        assert not {"α", "N"} & set(shown(block)[0])
 
 
-def test_the_number_of_draws_has_a_column_where_rows_differ_in_it(make_run, make_record):
-    more = [[make_record(index, 1, 1, 6.5 / 255, schedule=Schedule("radius", 20_000, (), 0.01)) for index in range(4)]]
-    [section] = make_sections(load_runs([make_run("theirs"), make_run("ours", method="adaptive", shards=more)]))
-    table = make_table([section])
+MORE_DRAWS = {"schedule": Schedule("radius", 20_000, (), 0.01)}
+
+
+@pytest.mark.parametrize(
+    ("changes", "name", "texts"),
+    [(MORE_DRAWS, "N", ("N = 100", "N ≤ 20,000")), ({"alpha": 0.4}, "α", ("α = 0.05", "α = 0.4"))],
+)
+def test_alpha_and_draws_have_a_column_where_rows_differ_in_them(make_run, make_record, changes, name, texts):
+    more = [[make_record(index, 1, 1, 6.5 / 255, **changes) for index in range(4)]]
+    table = table_of(make_run("theirs"), make_run("ours", method="adaptive", shards=more))
+    theirs, ours = (text.removeprefix(name).removeprefix(" =").strip() for text in texts)
     for block in table.blocks:
-        shown = [dict(zip(headers(block), texts, strict=True)) for texts in block_cells(block)]
-        assert [(row["method"], row["N"]) for row in shown] == [("Cohen et al.", "100"), ("ARS", "≤ 20,000")]
-        assert "several N" in block.caption
-        assert [block.label(row) for row in block.rows] == ["Cohen et al., N = 100", "ARS, N ≤ 20,000"]
-
-
-def test_alpha_has_a_column_where_rows_differ_in_it(unlike):
-    assert len(unlike.sections) == 1
-    for block in unlike.blocks:
-        shown = [dict(zip(headers(block), texts, strict=True)) for texts in block_cells(block)]
-        assert [(row["method"], row["α"], row["s/image"]) for row in shown] == [
-            ("Cohen et al.", "0.05", "0.5"),
-            ("ARS", "0.4", "0.5"),
-        ]
-        assert "several α" in block.caption
-        assert [block.label(row) for row in block.rows] == ["Cohen et al., α = 0.05", "ARS, α = 0.4"]
-    assert re.search(r"\| 4 \| 0\.4 \| 0\.5 \|$", to_markdown(unlike), flags=re.MULTILINE)
-    assert re.search(r"ARS .* 4 +0\.4 +0\.5", printed(unlike))
-    assert "α = 0.4" in draw_curves(unlike.sections).svg.decode()
+        found = [(row["method"], row[name], row["s/image"]) for row in shown(block)]
+        assert found == [("Cohen et al.", theirs, "0.5"), ("ARS", ours, "0.5")]
+        assert f"several {name}" in block.caption
+        assert [block.label(row) for row in block.rows] == [f"Cohen et al., {texts[0]}", f"ARS, {texts[1]}"]
+    assert re.search(rf"\| 4 \| {ours} \| 0\.5 \|$", to_markdown(table), flags=re.MULTILINE)
+    assert re.search(rf"ARS .* 4 +{ours} +0\.5", printed(table))
+    assert texts[1] in draw_curves(table.sections).svg.decode()
 
 
 def test_other_test_inputs_are_owned_up_to_wherever_the_table_is(unlike):
@@ -104,8 +76,8 @@ def test_other_test_inputs_are_owned_up_to_wherever_the_table_is(unlike):
 
 def test_seeds_with_other_numbers_of_images_show_both(make_run, make_record):
     paths = [make_run("a"), make_run("b", seed=1, shards=[[make_record(0, 0, 0, 0.1)]])]
-    block = make_table(make_sections(load_runs(paths))).blocks[0]
-    assert dict(zip(headers(block), block_cells(block)[0], strict=True))["n"] == "1-4"
+    block = table_of(*paths).blocks[0]
+    assert shown(block)[0]["n"] == "1-4"
     assert "can be compared: a | b." in note(block)
 
 
@@ -123,28 +95,28 @@ def test_no_number_is_cut_beside_a_long_name(make_run, capsys, monkeypatch, term
     monkeypatch.setenv("COLUMNS", str(columns))
     monkeypatch.setattr(Console, "is_terminal", terminal)
     name = "a_package_of_my_own.a_module_with_a_long_name:my_model"
-    table = make_table(make_sections(load_runs([make_run("a", method=name)])))
+    table = table_of(make_run("a", method=name))
     print_table(table)
     text = capsys.readouterr().out
     for block in table.blocks:
-        shown, *numbers = cells(block.rows[0])
+        name_shown, *numbers = shown(block)[0].values()
         assert all(number in text for number in numbers)
-        assert (shown in text) == (not terminal)
+        assert (name_shown in text) == (not terminal)
     assert "…" not in text
 
 
-def test_a_grid_has_columns_of_its_own_and_what_it_did_not_decide_is_blank(decided):
-    *_, block = decided.blocks
-    assert headers(block)[:4] == ["method", "standard", "≥ 1/255", "≥ 3/255"]
-    assert cells(block.rows[0])[:6] == ["Cohen et al.", "–", "50.0", "50.0", "–", "–"]
+def test_a_grid_has_columns_of_its_own_and_what_it_did_not_decide_is_blank(make_run, make_decided):
+    grid = (1 / 255, 3 / 255)
+    shards = [[make_decided(0, 1, 1, 2, grid=grid), make_decided(1, 1, 1, 0, grid=grid)]]
+    table = table_of(make_run("a"), make_run("b", shards=shards))
+    *_, block = table.blocks
+    assert list(shown(block)[0])[:4] == ["method", "standard", "≥ 1/255", "≥ 3/255"]
+    assert list(shown(block)[0].values())[:6] == ["Cohen et al.", "–", "50.0", "50.0", "–", "–"]
     assert block.caption == "under Cohen et al.'s bound, α = 0.05, N ≤ 10,000, decided at these radii only"
     assert "at most" not in note(block)
-    assert len(decided.sections[1]) == 1
-
-
-def test_json_of_a_grid_has_no_number_that_was_not_decided(decided):
-    *_, block = json.loads(to_json(decided))
-    (row,) = block["rows"]
+    assert len(table.sections[1]) == 1
+    *_, written = json.loads(to_json(table))
+    (row,) = written["rows"]
     assert row["standard_accuracy"] == {"mean": None, "std": None, "values": [], "standard_error": None}
     assert row["average_certified_radius"]["mean"] is None
     assert [entry["mean"] for entry in row["certified_accuracy"]] == [0.5, 0.5]
@@ -154,7 +126,7 @@ def test_json_of_a_grid_has_no_number_that_was_not_decided(decided):
 def test_every_two_rows_are_in_the_json_and_the_last_one_is_told(make_run, make_record):
     better = [[make_record(index, truth, truth, 4.5 / 255) for index, truth in enumerate((0, 1, 2, 0))]]
     paths = [make_run("a"), make_run("m", method="static_mask"), make_run("b", method="adaptive", shards=better)]
-    table = make_table(make_sections(load_runs(paths)))
+    table = table_of(*paths)
     block, _ = json.loads(to_json(table))
     told = {(it["method"], it["less"]): it["standard_accuracy"]["mean"] for it in block["differences"]}
     assert told == {

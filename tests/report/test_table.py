@@ -4,36 +4,22 @@ import math
 
 import pytest
 
-from ars.certification.schedule import Schedule
-from ars.report.grouping import make_sections
-from ars.report.rendering import cells, headers, leads, to_markdown
-from ars.report.table import differences, make_table
-from ars.runs.run import load_runs
+from ars.certification.settings import Schedule
+from ars.report.grouping import radius_lead, standard_lead
+from ars.report.rendering import leads, to_markdown
+from ars.report.table import comparable_pairs
 
-
-@pytest.fixture
-def table(make_run, make_record):
-    """Two seeds of ARS, standard accuracies 1/2 and 1."""
-    better = [[make_record(index, 1, 1, 4.5 / 255, seconds=1.5) for index in range(4)]]
-    paths = [make_run("a0", method="adaptive"), make_run("a1", method="adaptive", seed=1, shards=better)]
-    return make_table(make_sections(load_runs(paths)))
+from .conftest import shown, table_of
 
 
 def test_a_row_by_hand(table):
     headline, _ = table.blocks
-    (row,) = headline.rows
     assert headline.radii == (0.5, 1.0, 2.0, 4.0)
-    assert headers(headline)[:4] == ["method", "standard", "≥ 0.5/255", "≥ 1/255"]
-    assert cells(row) == [
+    assert list(shown(headline)[0])[:4] == ["method", "standard", "≥ 0.5/255", "≥ 1/255"]
+    assert list(shown(headline)[0].values()) == [
         "ARS", "75.0 (35.4)", "75.0 (35.4)", "75.0 (35.4)", "75.0 (35.4)", "62.5 (53.0)",
         "3.12 (1.94)", "12.5 (17.7)", "2", "4", "1",
     ]  # fmt: skip
-
-
-def test_the_average_radius_is_cut_not_rounded(make_run, make_record):
-    path = make_run("a", shards=[[make_record(0, 0, 0, 1.999 / 255)]])
-    (headline, _) = make_table(make_sections(load_runs([path]))).blocks
-    assert cells(headline.rows[0])[-5] == "1.99"
 
 
 def test_the_other_bound_stands_apart(table):
@@ -49,38 +35,50 @@ def test_the_other_bound_stands_apart(table):
 
 def test_the_chosen_bound_is_the_headline(make_run, make_record):
     path = make_run("a", shards=[[make_record(0, 0, 0, 0.0, classes_radius=0.1, bound="classes")]])
-    blocks = make_table(make_sections(load_runs([path]))).blocks
+    blocks = table_of(path).blocks
     assert [(block.bound, block.rows[0].standard.mean) for block in blocks] == [("classes", 1.0), ("cohen", 0.0)]
 
 
 def test_radii_are_the_same_for_all_runs(make_run, make_record):
     small = [[make_record(0, 0, 0, 1.5 / 255, sigmas=(0.25,))]]
-    table = make_table(make_sections(load_runs([make_run("a"), make_run("b", sigma=0.25, shards=small)])))
+    table = table_of(make_run("a"), make_run("b", sigma=0.25, shards=small))
     assert {block.radii for block in table.blocks} == {(0.5, 1.0, 2.0, 4.0)}
 
 
-def test_l2_radii_are_shown_as_they_are(make_run, make_record):
-    path = make_run("a", shards=[[make_record(0, 0, 0, 0.6, norm="l2"), make_record(1, 0, 0, 0.2, norm="l2")]])
-    (block, _) = make_table(make_sections(load_runs([path]))).blocks
-    assert headers(block)[2:7] == ["≥ 0.0625", "≥ 0.125", "≥ 0.25", "≥ 0.5", "avg radius"]
-    assert cells(block.rows[0])[2:7] == ["100.0", "100.0", "50.0", "50.0", "0.40"]
+L2 = {"≥ 0.0625": "100.0", "≥ 0.125": "100.0", "≥ 0.25": "50.0", "≥ 0.5": "50.0", "avg radius": "0.40"}
+NONE = {"standard": "0.0", "avg radius (/255)": "0.00", "abstained": "100.0"}
 
 
-def test_abstaining_everywhere_leaves_no_radii(make_run, make_record):
-    path = make_run("a", shards=[[make_record(0, 0, 0, 0.0)]])
-    (block, _) = make_table(make_sections(load_runs([path]))).blocks
-    assert cells(block.rows[0]) == ["Cohen et al.", "0.0", "0.00", "100.0", "1", "1", "0.5"]
+@pytest.mark.parametrize(
+    ("radii", "norm", "expected"),
+    [
+        ((1.999 / 255,), "linf", {"avg radius (/255)": "1.99"}),  # cut and not rounded
+        ((0.6, 0.2), "l2", L2),  # as they are
+        ((0.0,), "linf", NONE),
+    ],
+)
+def test_radii_have_columns_and_averages(make_run, make_record, radii, norm, expected):
+    records = [make_record(index, 0, 0, radius, norm=norm) for index, radius in enumerate(radii)]
+    [row] = shown(table_of(make_run("a", shards=[records])).blocks[0])
+    assert row.items() >= expected.items()
+    assert expected is not NONE or not any(name.startswith("≥") for name in row)
 
 
 def test_a_grid_with_radius_zero_has_its_standard_accuracy(make_run, make_decided):
     path = make_run("a", shards=[[make_decided(0, 1, 1, 1), make_decided(1, 1, 1, 3)]])
-    (block,) = make_table(make_sections(load_runs([path]))).blocks
-    assert headers(block)[1:4] == ["standard", "≥ 2/255", "≥ 4/255"]
-    assert cells(block.rows[0])[1:6] == ["100.0", "50.0", "50.0", "–", "0.0"]
+    (block,) = table_of(path).blocks
+    assert list(shown(block)[0])[1:4] == ["standard", "≥ 2/255", "≥ 4/255"]
+    assert list(shown(block)[0].values())[1:6] == ["100.0", "50.0", "50.0", "–", "0.0"]
 
 
 def headline(*paths):
-    return make_table(make_sections(load_runs(paths))).blocks[0]
+    return table_of(*paths).blocks[0]
+
+
+def leads_of(block):
+    """The leads of the last row over the first one, in standard accuracy and in average radius."""
+    [(one, other)] = comparable_pairs(block)
+    return standard_lead(one, other, block.bound), radius_lead(one, other, block.bound)
 
 
 @pytest.fixture
@@ -96,19 +94,16 @@ def better(make_record):
 
 def test_leads_by_hand(make_run, better):
     block = headline(make_run("a"), make_run("b", method="adaptive", shards=better()))
-    [it] = differences(block)
-    assert (it.one.label, it.other.label) == ("ARS", "Cohen et al.")
+    standard, radius = leads_of(block)
     spread = math.sqrt(4 * 0.5**2 / 3)  # right on 0, 0, 1, 1 more
-    assert (it.standard.mean, it.standard.error) == pytest.approx((0.5, spread / 2))
-    assert it.average_radius.mean == pytest.approx((0 + 2 + 4.5 + 4.5) / 4 / 255)
+    assert (standard.mean, standard.error) == pytest.approx((0.5, spread / 2))
+    assert radius.mean == pytest.approx((0 + 2 + 4.5 + 4.5) / 4 / 255)
     assert leads(block).startswith("ARS less Cohen et al.: 50.0 ± 28.9 (standard accuracy in points")
 
 
 def test_seeds_are_averaged_image_by_image_first(make_run, better):
     seeds = [make_run(f"b{seed}", method="adaptive", seed=seed, shards=better()) for seed in (1, 2)]
-    [it] = differences(headline(make_run("a"), *seeds))
-    [single] = differences(headline(make_run("c"), seeds[0]))
-    assert (it.standard, it.average_radius) == (single.standard, single.average_radius)
+    assert leads_of(headline(make_run("a"), *seeds)) == leads_of(headline(make_run("c"), seeds[0]))
 
 
 MORE_DRAWS = {"schedule": Schedule("fixed", 101), "planned": 101, "counts": (99, 1, 1)}
@@ -120,7 +115,7 @@ MORE_DRAWS = {"schedule": Schedule("fixed", 101), "planned": 101, "counts": (99,
 def test_what_was_certified_otherwise_is_not_compared(make_run, better, changes, data):
     block = headline(make_run("a"), make_run("b", method="adaptive", shards=better(**changes), data=data))
     assert len(block.rows) == 2
-    assert differences(block) == []
+    assert comparable_pairs(block) == []
     assert leads(block) == ""
 
 
@@ -129,13 +124,11 @@ def test_a_grid_of_radii_has_the_leads_that_it_decided(make_run, make_decided):
         records = [make_decided(index, 1, 1, number, **grid) for index, number in enumerate(certified)]
         return make_run(name, method=method, shards=[records])
 
-    [it] = differences(headline(run("a", "cohen", (1, 0)), run("b", "adaptive", (3, 2))))
-    assert it.standard.mean == 0.5
-    assert it.average_radius is None
+    standard, radius = leads_of(headline(run("a", "cohen", (1, 0)), run("b", "adaptive", (3, 2))))
+    assert (standard.mean, radius) == (0.5, None)
     grid = {"grid": (1 / 255, 3 / 255)}
     block = headline(run("c", "cohen", (1, 0), **grid), run("d", "adaptive", (2, 2), **grid))
-    [it] = differences(block)
-    assert it.standard is None
+    assert leads_of(block)[0] is None
     assert leads(block) == ""
 
 

@@ -8,27 +8,14 @@ from ars.report import ReportError, write_report
 from ars.report.writing import LIST, make_list, remove_listed
 
 
-@pytest.fixture
-def runs(make_run):
-    return [
-        make_run("ars-0", method="adaptive", stages=3, environment={"python": "3.11", "torch": {"cuda": None}}),
-        make_run("ars-1", method="adaptive", seed=1),
-        make_run("cohen-0", sigma=0.25),
-    ]
-
-
-def test_the_files_of_a_report(runs, tmp_path):
-    report = write_report(runs, tmp_path / "new" / "out")
+def test_a_report_has_these_files_and_equal_runs_give_equal_bytes(runs, tmp_path):
+    report, second = (write_report(runs, tmp_path / name / "out") for name in ("new", "second"))
     names = {"index.html", "table.md", "table.json", "curves.svg", "curves.png", "report-files.json"}
     names |= {"pipeline-ars-0.svg", "pipeline-ars-0.png", "images-ars-0.csv", "images-ars-1.csv", "images-cohen-0.csv"}
     assert {file.name for file in report.files} == names
     assert {file.name for file in (tmp_path / "new" / "out").iterdir()} == names
     assert len(report.table.sections) == 2
-
-
-def test_equal_runs_give_equal_bytes(runs, tmp_path):
-    first, second = (write_report(runs, tmp_path / name) for name in ("first", "second"))
-    for one, other in zip(first.files, second.files, strict=True):
+    for one, other in zip(report.files, second.files, strict=True):
         assert one.read_bytes() == other.read_bytes(), one.name
 
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from ars.certification.certificate import Certificate
-from ars.certification.schedule import Schedule
+from ars.certification.settings import Schedule
 from ars.runs.records import Record
 from ars.runs.shards import Layout, Manifest
 

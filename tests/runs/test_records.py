@@ -3,12 +3,12 @@ import math
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ars.certification.bounds import BOUNDS
 from ars.certification.certificate import Certificate
-from ars.certification.schedule import MOST_DRAWS, Schedule
+from ars.certification.settings import MOST_DRAWS, Schedule
 from ars.runs.records import Record, RecordError, read_records
 
 from .conftest import build_decided, build_record
@@ -61,6 +61,9 @@ CONTENT = json.loads(ONE.to_json())
 
 
 @given(records())
+@example(build_decided(0, 1, 1, 2))
+@example(replace(ONE, model="abc"))
+@example(build_record(0, 1, 1, math.nextafter(0.1, 1)))  # a float is written in full
 def test_a_record_comes_back_as_it_was_from_one_line_of_plain_json(original):
     line = original.to_json()
     assert Record.from_json(line) == original
@@ -69,19 +72,7 @@ def test_a_record_comes_back_as_it_was_from_one_line_of_plain_json(original):
     assert json.loads(line)["index"] == original.certificate.index
 
 
-@pytest.mark.parametrize(
-    "original",
-    [
-        build_decided(0, 1, 1, 2),
-        replace(ONE, model="abc"),
-        build_record(0, 1, 1, math.nextafter(0.1, 1)),  # a float is written in full
-    ],
-)
-def test_a_record_of_a_grid_of_a_model_or_of_an_odd_radius_comes_back_as_it_was(original):
-    assert Record.from_json(original.to_json()) == original
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30)
 @given(st.lists(records(), max_size=5))
 def test_a_file_of_records_comes_back_and_reading_never_changes_it(tmp_path_factory, originals):
     path = tmp_path_factory.mktemp("records") / "run.jsonl"

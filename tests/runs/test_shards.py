@@ -49,14 +49,11 @@ def test_every_image_is_in_exactly_one_shard_and_stays_there_when_examples_are_a
     assert [index for shard in shards for index in shard] == list(range(0, examples * every, every))
     assert all(len(shard) == size for shard in shards[:-1])
     assert shards[-1]
+    for empty in ((0, every, size), (examples, 0, size), (examples, every, 0)):
+        with pytest.raises(ValueError, match="at least 1"):
+            Layout(*empty)
     for number, shard in enumerate(shards):
         assert set(shard) <= set(longer.images(number))
-
-
-@pytest.mark.parametrize("wrong", [(0, 1, 1), (1, 0, 1), (1, 1, 0)])
-def test_an_empty_layout_is_refused(wrong):
-    with pytest.raises(ValueError, match="at least 1"):
-        Layout(*wrong)
 
 
 def test_a_manifest_comes_back_as_it_was_and_is_written_once(tmp_path):
@@ -166,6 +163,7 @@ def test_a_merge_names_what_is_missing_and_how_to_continue(tmp_path):
     begin(folder, manifest(examples=7))
     with pytest.raises(IncompleteError, match="no records"):
         merge(folder, partial=True)
+    assert name_images(tuple(range(0, 20, 2)), 1) == "0, 2, 4, 6 and more"
     write_shard(folder, 1, [record(3), record(2)])
     write_shard(folder, 3, [record(6)])
     with pytest.raises(IncompleteError, match=r"3 of 7 images, .*0 to 1, 4 to 5"):
@@ -179,17 +177,14 @@ def test_a_merge_names_what_is_missing_and_how_to_continue(tmp_path):
     assert merge(folder, partial=True).missing == (7,)
 
 
-def test_a_shard_with_other_images_or_one_twice_is_refused(tmp_path):
+def test_a_shard_with_other_images_or_one_twice_or_that_is_none_of_the_layout_is_refused(tmp_path):
+    begin(tmp_path, manifest(examples=4))
     assert read_shard(tmp_path, manifest(), 0) == []
     for wrong in ([record(2)], [record(0), record(0)]):
         write_shard(tmp_path, 0, wrong)
         with pytest.raises(RecordError, match=r"\[0, 1\]"):
             read_shard(tmp_path, manifest(), 0)
-
-
-def test_a_file_that_is_no_shard_of_the_layout_is_refused(tmp_path):
-    begin(tmp_path, manifest(examples=4))
-    write_shard(tmp_path, 0, [record(0), record(1)])
+    shard_path(tmp_path, 0).unlink()
     shard_path(tmp_path, 2).write_text(json.dumps({}))
     with pytest.raises(RecordError, match=r"shard-00002\.jsonl"):
         merge(tmp_path, partial=True)
@@ -203,10 +198,6 @@ def test_records_of_two_models_that_were_copied_together_are_refused(tmp_path):
     for read in (lambda: read_shard(tmp_path, manifest(examples=4), 1), lambda: merge(tmp_path)):
         with pytest.raises(RecordError, match=r"shard-00001\.jsonl .*weights"):
             read()
-
-
-def test_many_ranges_of_images_are_not_all_named():
-    assert name_images(tuple(range(0, 20, 2)), 1) == "0, 2, 4, 6 and more"
 
 
 def test_of_models_that_begin_at_the_same_time_one_is_let_in(tmp_path):

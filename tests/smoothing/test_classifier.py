@@ -1,12 +1,9 @@
-import math
-from statistics import NormalDist
-
 import pytest
 import torch
 from torch import nn
 
 from ars.smoothing import Gaussian, MaskedGaussian, SmoothedClassifier, compose, last, minimum_variance
-from ars.theory import Ball, UnsupportedThreat, ars_radius_linf, rs_radius_l2
+from ars.theory import ars_radius_linf, rs_radius_l2
 
 
 def generator(seed=0):
@@ -72,25 +69,6 @@ def test_what_else_is_in_the_batch_does_not_change_the_logits(images):
     assert not torch.allclose(first[:1], first[1:2], rtol=0, atol=1e-4)
 
 
-def test_a_run_of_draws_does_not_depend_on_the_runs_beside_it(images):
-    model = batch_norm_networks()
-    x = images[:2].repeat_interleave(3, dim=0)
-    with torch.no_grad():
-        together = model(x, [generator(5), generator(6)])
-        apart = torch.cat([model(x[:3], [generator(5)]), model(x[3:], [generator(6)])])
-    assert torch.allclose(together, apart, rtol=0, atol=1e-4)
-
-
-def test_the_guarantee_is_that_of_all_steps():
-    """G_mu with mu^2 = sum of (sqrt(d) r / sigma_i)^2, Thm 2.3."""
-    model = SmoothedClassifier(compose(Gaussian(0.5), Gaussian(0.7)), minimum_variance, Spy())
-    tradeoff = model.guarantee(Ball("linf", 192, 0.03))
-    mu = math.sqrt(192) * 0.03 * math.hypot(1 / 0.5, 1 / 0.7)
-    normal = NormalDist()
-    for alpha in (0.01, 0.3, 0.9):
-        assert tradeoff(alpha) == pytest.approx(normal.cdf(normal.inv_cdf(1 - alpha) - mu), rel=1e-9)
-
-
 @pytest.mark.parametrize(("p_plus", "p_minus"), [(0.9, 0.1), (0.5001, 0.4999), (0.99999, 1e-6), (0.2, 0.1)])
 def test_the_radius_is_the_closed_form_and_not_above_it(constant_mask, p_plus, p_minus):
     ars = SmoothedClassifier(compose(Gaussian(0.5), MaskedGaussian(0.7, constant_mask(1.0))), minimum_variance, Spy())
@@ -101,13 +79,6 @@ def test_the_radius_is_the_closed_form_and_not_above_it(constant_mask, p_plus, p
     assert cohen.radius(p_plus, p_minus, norm="l2", dim=192) == pytest.approx(
         rs_radius_l2(0.5, p_plus, p_minus), rel=1e-11
     )
-
-
-def test_no_l2_radius_for_a_masked_model_not_even_zero(constant_mask):
-    model = SmoothedClassifier(compose(Gaussian(0.5), MaskedGaussian(0.5, constant_mask(1.0))), minimum_variance, Spy())
-    for p_plus, p_minus in ((0.9, 0.1), (0.4, 0.4)):
-        with pytest.raises(UnsupportedThreat, match="Gaussian"):
-            model.radius(p_plus, p_minus, norm="l2", dim=192)
 
 
 @pytest.mark.parametrize(

@@ -97,10 +97,6 @@ def test_log_sigma_is_lipschitz(references, size):
     assert float((change / (0.01 * distance)).max()) > 0.6
 
 
-def test_references_are_not_saved_with_the_model(references):
-    assert NearestNoise(references, sigma=0.5, centre=0.0, rate=0.01, neighbours=20).state_dict() == {}
-
-
 @pytest.mark.parametrize("changed", [{"neighbours": 301}, {"neighbours": 0}, {"rate": -1.0}, {"sigma": 0.0}])
 def test_what_makes_no_sense_is_refused(references, changed):
     with pytest.raises(ValueError, match=next(iter(changed))):

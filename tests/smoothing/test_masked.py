@@ -1,13 +1,12 @@
 import math
 
-import mpmath
 import pytest
 import torch
-from mpmath import mpf
 from torch import nn
 
 from ars.smoothing import Gaussian, MaskedGaussian, compose, minimum_variance
-from ars.smoothing.masked import LEAST_RMS, SCALE_ERROR, WeightRange
+from ars.smoothing.masked import LEAST_RMS, WeightRange
+from ars.smoothing.mechanism import SCALE_ERROR
 from ars.theory import Ball, UnsupportedThreat
 
 
@@ -85,13 +84,6 @@ def test_a_mask_of_next_to_nothing_still_has_noise(constant_mask, value):
     assert release.value.isfinite().all()
 
 
-def test_the_mask_sees_m1_when_there_was_one_step(smooth_mask, images):
-    mask = smooth_mask()
-    first, _ = compose(Gaussian(0.5), MaskedGaussian(0.5, mask)).release(images, generator())
-    (seen,) = mask.seen
-    assert torch.allclose(seen, first.value, rtol=1e-6, atol=1e-6)
-
-
 def test_the_mask_sees_the_combination_of_all_earlier_releases(smooth_mask, images):
     mask = smooth_mask()
     mechanism = compose(Gaussian(0.5), MaskedGaussian(0.6, smooth_mask(seed=2)), MaskedGaussian(0.7, mask))
@@ -116,17 +108,6 @@ def test_the_same_m1_gives_the_same_mask_and_noise_scale_for_any_image(smooth_ma
     assert not torch.equal(here.value, there.value)
 
 
-def test_no_gradient_reaches_the_mask_from_the_image_but_through_m1(smooth_mask, fixed_step, images):
-    x = images.clone().requires_grad_()
-    m1 = torch.randn(images.shape, generator=generator(7), requires_grad=True)
-    mechanism = compose(fixed_step(m1), MaskedGaussian(0.5, smooth_mask()))
-    _, release = mechanism.release(x, generator(3))
-    loss = release.weight.square().sum() + release.std.sum()
-    to_image, to_m1 = torch.autograd.grad(loss, (x, m1), allow_unused=True)
-    assert to_image is None or not to_image.any()
-    assert to_m1.abs().max() > 0
-
-
 def test_a_mask_network_that_writes_into_its_input_does_not_change_m1(images):
     class Careless(nn.Module):
         def forward(self, image):
@@ -135,23 +116,6 @@ def test_a_mask_network_that_writes_into_its_input_does_not_change_m1(images):
     mechanism = compose(Gaussian(0.5), MaskedGaussian(0.5, Careless()))
     first, _ = mechanism.release(images, generator(4))
     assert torch.equal(first.value, Gaussian(0.5).release(images, [], generator(4)).value)
-
-
-@pytest.mark.parametrize("value", [0.0, 0.5, 1.0])
-def test_gradients_through_the_release_are_finite(constant_mask, images, value):
-    mask = constant_mask(value)
-    releases = compose(Gaussian(0.5), MaskedGaussian(0.5, mask)).release(images, generator())
-    minimum_variance(releases).square().sum().backward()
-    assert mask.value.grad.isfinite()
-
-
-def test_the_mask_is_carried_to_float32(images):
-    class Half(nn.Module):
-        def forward(self, image):
-            return image.mean(dim=1, keepdim=True).sigmoid().bfloat16()
-
-    _, release = compose(Gaussian(0.5), MaskedGaussian(0.5, Half())).release(images, generator())
-    assert (release.value.dtype, release.weight.dtype, release.std.dtype) == (torch.float32,) * 3
 
 
 def test_autocast_leaves_noise_and_masking_in_float32(smooth_mask, images):
@@ -167,10 +131,11 @@ def test_autocast_leaves_noise_and_masking_in_float32(smooth_mask, images):
     assert torch.allclose(second.std.double(), 0.5 * rms, rtol=3e-6, atol=0)
 
 
-@pytest.mark.parametrize("shape", [(4, 2, 8, 8), (1, 1, 8, 8), (4, 8, 8), (4, 1, 1, 1), (8, 1, 8, 8)])
-def test_a_mask_of_the_wrong_shape_is_refused(images, shape):
+@pytest.mark.parametrize("shape", [(4, 2, 8, 8), (1, 1, 8, 8), (4, 8, 8), (4, 1, 1, 1), (8, 1, 8, 8), None])
+def test_a_mask_of_the_wrong_shape_or_kind_is_refused(images, shape):
+    weight = torch.ones(shape) if shape else (torch.ones(4, 1, 8, 8), None)
     with pytest.raises(ValueError, match="the mask must give"):
-        MaskedGaussian(0.5, Given(torch.ones(shape))).release(images, [], generator())
+        MaskedGaussian(0.5, Given(weight)).release(images, [], generator())
 
 
 def weight_range(images, *weights):
@@ -196,23 +161,7 @@ def test_weights_from_zero_to_one_are_in_range(images):
     weight_range(images, torch.zeros(4, 1, 8, 8), torch.ones(4, 3, 8, 8)).check()
 
 
-def test_the_privacy_loss_is_that_of_the_unmasked_step_rounded_up(constant_mask):
-    mpmath.mp.dps = 50
-    mu = MaskedGaussian(0.7, constant_mask(1.0)).guarantee(Ball("linf", 3072, 0.01)).mu
-    exact = mpf(0.01) * mpmath.sqrt(3072) / mpf(0.7)
-    assert exact <= mu <= exact * (1 + mpf("1e-14"))
-
-
 def test_an_l2_ball_is_refused_with_the_way_out(constant_mask):
     mechanism = compose(Gaussian(0.5), MaskedGaussian(0.5, constant_mask(1.0)))
     with pytest.raises(UnsupportedThreat, match="Gaussian"):
         mechanism.guarantee(Ball("l2", 3072, 0.1))
-
-
-def test_a_mask_that_gives_no_tensor_is_refused():
-    class Pair(nn.Module):
-        def forward(self, x):
-            return x[:, :1].sigmoid(), None
-
-    with pytest.raises(ValueError, match="tuple"):
-        MaskedGaussian(0.5, Pair()).release(torch.rand(2, 3, 4, 4), [], torch.Generator())

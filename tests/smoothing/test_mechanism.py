@@ -1,10 +1,18 @@
+import math
+
 import pytest
 import torch
 from scipy.stats import kstest
+from torch import nn
 
-from ars.smoothing import Gaussian, compose
+from ars.smoothing import Composition, Gaussian, MaskedGaussian, Release, compose, minimum_variance
 from ars.smoothing.generalised_normal import generalised_normal_like
 from ars.smoothing.mechanism import Rows, Tape, draw_like, normal_like, one_batch
+from ars.theory import Ball
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
 
 
 def generators(*seeds):
@@ -34,12 +42,6 @@ def test_each_generator_serves_an_equal_run_as_if_it_were_alone(like):
     for place, seed in enumerate((5, 6, 7)):
         alone = like(torch.zeros(2, 3, 8, 8), torch.Generator().manual_seed(seed))
         assert torch.equal(together[2 * place : 2 * place + 2], alone)
-
-
-def test_noise_goes_on_from_step_to_step():
-    generator = torch.Generator().manual_seed(0)
-    x = torch.zeros(2, 1, 4, 4)
-    assert not torch.equal(normal_like(x, generator), normal_like(x, generator))
 
 
 @pytest.mark.parametrize("count", [0, 2, 4, 7])
@@ -114,3 +116,97 @@ def test_releases_of_several_batches_are_those_of_one(images):
         for field in ("value", "weight", "std"):
             rows = [getattr(part[step], field).expand(len(part[step].value), -1, -1, -1) for part in parts]
             assert torch.equal(getattr(release, field), torch.cat(rows))
+
+
+def test_two_steps_give_the_closed_form_of_the_paper(smooth_mask, images):
+    """c1 = s2^2 / (w^2 sigma1^2 + s2^2), c2 = w sigma1^2 / (w^2 sigma1^2 + s2^2)."""
+    sigma_1 = 0.6
+    first, second = compose(Gaussian(sigma_1), MaskedGaussian(0.8, smooth_mask())).release(images, generator())
+    w, s2 = second.weight.double(), second.std.double()
+    c1 = s2**2 / (w**2 * sigma_1**2 + s2**2)
+    c2 = w * sigma_1**2 / (w**2 * sigma_1**2 + s2**2)
+    expected = c1 * first.value.double() + c2 * second.value.double()
+    assert torch.allclose(minimum_variance([first, second]).double(), expected, rtol=0, atol=2e-6)
+    assert torch.allclose(c1 + c2 * w, torch.ones((), dtype=torch.float64))
+
+
+def random_releases(x, noise, steps=3):
+    releases = []
+    for step in range(steps):
+        weight = torch.rand(len(x), 1, *x.shape[2:], generator=generator(step), dtype=x.dtype)
+        std = 0.3 + torch.rand(len(x), 1, 1, 1, generator=generator(10 + step), dtype=x.dtype)
+        releases.append(Release(weight * x + std * noise[step], weight, std))
+    return releases
+
+
+def test_the_combination_of_three_steps_is_unbiased_and_its_variance_one_over_the_sum_of_the_precisions():
+    """The weight of each step's noise is read off by making that noise 1."""
+    x = torch.rand(2, 3, 4, 4, generator=generator(1), dtype=torch.float64)
+    silent = random_releases(x, torch.zeros(3, *x.shape, dtype=torch.float64))
+    assert torch.allclose(minimum_variance(silent), x, rtol=0, atol=1e-12)
+    units = torch.eye(3, dtype=torch.float64).view(3, 3, 1, 1, 1, 1).expand(3, 3, *x.shape)
+    variance = sum((minimum_variance(random_releases(x, unit)) - x) ** 2 for unit in units)
+    precision = sum((release.weight / release.std) ** 2 for release in silent)
+    assert torch.allclose(variance, (1 / precision).expand_as(x), rtol=1e-9)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_an_all_zero_mask_gives_no_nan_forward_or_backward(constant_mask, images, steps):
+    """One step: the masked one alone; two: after a Gaussian; three: two masked ones after it."""
+    masks = [constant_mask(0.0) for _ in range(max(1, steps - 1))]
+    masked = [MaskedGaussian(0.5, mask) for mask in masks]
+    mechanism = compose(*masked) if steps == 1 else compose(Gaussian(0.5), *masked)
+    x = images.clone().requires_grad_()
+    combined = minimum_variance(mechanism.release(x, generator()))
+    assert combined.isfinite().all()
+    combined.sum().backward()
+    assert x.grad.isfinite().all()
+    assert all(mask.value.grad.isfinite() for mask in masks)
+
+
+def test_a_pixel_that_every_step_masked_out_comes_out_as_zero(images):
+    weight = torch.zeros(4, 1, 8, 8)
+    weight[:, :, :4] = 1
+    std = torch.full((4, 1, 1, 1), 0.5)
+    combined = minimum_variance([Release(weight * images + torch.randn(images.shape), weight, std)])
+    assert not combined[:, :, 4:].any()
+    assert combined[:, :, :4].any()
+
+
+def test_each_step_sees_the_image_and_the_releases_before_it(images):
+    seen = []
+
+    class Spy(Gaussian):
+        def release(self, x, past, generator):
+            seen.append((x, list(past)))
+            return super().release(x, past, generator)
+
+    releases = compose(Spy(0.5), Spy(0.6), Spy(0.7)).release(images, torch.Generator().manual_seed(0))
+    for place, (x, past) in enumerate(seen):
+        assert x is images
+        assert past == releases[:place]
+
+
+def test_steps_draw_independent_noise():
+    x = torch.zeros(500, 3, 8, 8)
+    first, second = compose(Gaussian(1.0), Gaussian(1.0)).release(x, torch.Generator().manual_seed(0))
+    correlation = float((first.value * second.value).mean())
+    assert abs(correlation) < 4 / math.sqrt(x.numel())
+
+
+def test_the_guarantee_is_that_of_one_step_with_the_total_noise(constant_mask):
+    ball = Ball("linf", 192, 0.02)
+    steps = Gaussian(0.5), MaskedGaussian(0.7, constant_mask(1.0)), Gaussian(1.1)
+    total = 1 / math.sqrt(1 / 0.5**2 + 1 / 0.7**2 + 1 / 1.1**2)
+    expected = 0.02 * math.sqrt(192) / total
+    mu = compose(*steps).guarantee(ball).mu
+    assert mu == pytest.approx(expected, rel=1e-13)
+    assert mu >= expected * (1 - 1e-15)
+
+
+@pytest.mark.parametrize("wrong", [0.5, [Gaussian(0.5)], nn.Identity(), Gaussian])
+def test_what_is_no_step_is_refused(wrong):
+    with pytest.raises(TypeError, match="steps"):
+        compose(Gaussian(0.5), wrong)
+    with pytest.raises(ValueError, match="at least one step"):
+        Composition([])

@@ -22,11 +22,13 @@ def attacked(request):
     run = DIGITS / f"{request.param}-s0.75-seed0"
     _, benchmark, model = load_run(run, torch.device("cpu"))
     records = read_certification(run / "certify" / "test").records
-    certified = sorted((it.certificate for it in records if it.certificate.label is not None), key=lambda it: it.radius)
+    certified = sorted(
+        (record.certificate for record in records if record.certificate.label is not None), key=lambda one: one.radius
+    )
     chosen = certified[20:80:10][:IMAGES]  # neither those with next to no radius nor those with the largest
-    images, _ = benchmark.examples("test", [it.index for it in chosen])
-    labels = torch.tensor([it.label for it in chosen])
-    radii = torch.tensor([it.radius for it in chosen]).view(-1, 1, 1, 1)
+    images, _ = benchmark.examples("test", [certificate.index for certificate in chosen])
+    labels = torch.tensor([certificate.label for certificate in chosen])
+    radii = torch.tensor([certificate.radius for certificate in chosen]).view(-1, 1, 1, 1)
 
     def at(times):
         generator = torch.Generator().manual_seed(3)
@@ -45,13 +47,15 @@ def attacked(request):
 
 def lost(labels, answers):
     """Of how many images the label has, at a level of .001, less than half of the draws."""
-    return sum(binom.cdf(it.counts[label], VOTES, 0.5) < 0.001 for label, it in zip(labels, answers, strict=True))
+    return sum(
+        binom.cdf(answer.counts[label], VOTES, 0.5) < 0.001 for label, answer in zip(labels, answers, strict=True)
+    )
 
 
 def test_nothing_within_the_radius_takes_the_label_away(attacked):
     labels, answers = attacked(0.99)
     assert lost(labels, answers) == 0
-    assert [it.label for it in answers] == labels
+    assert [answer.label for answer in answers] == labels
 
 
 def test_the_attack_is_strong_enough_to_break_radii_six_times_as_large(attacked):

@@ -15,13 +15,14 @@ DIM = 192
 N = 60_000
 
 
-class Optimal:
+class Optimal(nn.Module):
     """Combination and classifier that together are the likelihood ratio test of X against X + e.
 
     The statistic sum_i e_i sum_j w_ji (m_j - w_j X)_i / s_j^2 is what the ratio grows with; label 0 is "X".
     """
 
     def __init__(self, mechanism, x, signs, p):
+        super().__init__()
         self.x, self.signs = x, signs
         # its standard deviation under X, sqrt(sum_j d / sigma_j^2), is the privacy loss at radius 1
         self.scale = mechanism.guarantee(Ball("linf", DIM, 1.0)).mu
@@ -30,15 +31,9 @@ class Optimal:
     def combine(self, releases):
         return sum(r.weight / r.std**2 * (r.value - r.weight * self.x) for r in releases)
 
-    def classifier(self):
-        outer = self
-
-        class Test(nn.Module):
-            def forward(self, statistic):
-                score = (outer.signs * statistic).sum(dim=(1, 2, 3)) / outer.scale
-                return torch.stack([outer.threshold - score, score - outer.threshold], dim=1)
-
-        return Test()
+    def forward(self, statistic):
+        score = (self.signs * statistic).sum(dim=(1, 2, 3)) / self.scale
+        return torch.stack([self.threshold - score, score - self.threshold], dim=1)
 
 
 @pytest.fixture
@@ -50,7 +45,7 @@ def attacked(random_mask):
         x = torch.rand(SHAPE, generator=generator)
         signs = torch.randint(0, 2, SHAPE, generator=generator).float() * 2 - 1
         test = Optimal(mechanism, x, signs, p)
-        return SmoothedClassifier(mechanism, test.combine, test.classifier()), x, signs
+        return SmoothedClassifier(mechanism, test.combine, test), x, signs
 
     return make
 

@@ -71,26 +71,6 @@ def test_g_mu_is_its_own_inverse(level, mu):
         assert f(value) == pytest.approx(level, rel=1e-7)
 
 
-@given(levels, levels, mus)
-def test_g_mu_decreases_in_the_level(first, second, mu):
-    low, high = sorted((first, second))
-    f = Gaussian(mu)
-    assert f(high) <= f(low) * (1 + 1e-11)
-
-
-@given(levels, mus, mus)
-def test_more_privacy_loss_never_helps_the_defender(level, first, second):
-    low, high = sorted((first, second))
-    assert Gaussian(high)(level) <= Gaussian(low)(level) * (1 + 1e-11)
-
-
-@given(levels, levels, st.floats(min_value=0, max_value=1), mus)
-def test_g_mu_is_convex(first, second, share, mu):
-    f = Gaussian(mu)
-    between = share * first + (1 - share) * second
-    assert f(between) <= share * f(first) + (1 - share) * f(second) + 1e-12
-
-
 def test_the_ends_are_exact():
     for mu in (0.0, 1.0, math.inf):
         assert Gaussian(mu)(1.0) == 0.0
@@ -101,12 +81,6 @@ def test_the_ends_are_exact():
 def test_a_negative_privacy_loss_is_refused(mu):
     with pytest.raises(ValueError, match="mu must be at least 0"):
         Gaussian(mu)
-
-
-@pytest.mark.parametrize("level", [-0.1, 1.1, math.nan, math.inf])
-def test_a_level_outside_zero_one_is_refused(level):
-    with pytest.raises(ValueError, match="level"):
-        Gaussian(1.0)(level)
 
 
 @pytest.mark.parametrize("f", [Gaussian(1.0), Laplace(1.0), GeneralisedNormal(1.0, 1.5), repeat(Laplace(0.5), 2)])

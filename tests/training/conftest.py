@@ -1,3 +1,4 @@
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -6,22 +7,39 @@ import torch
 from ars.data.digits import DigitsOnPhotographs
 from ars.recipes.build import build_model
 from ars.recipes.recipe import Classifier, Data, Mask, Recipe
-from ars.training import meetings, progress
-from ars.training.loop import Trainer
+from ars.training import progress
+from ars.training.loop import Interrupted, Trainer
 from ars.training.settings import TrainSettings
-from ars.training.step import freeze_classifier
 
 RECIPE = Recipe(
     data=Data(passes=1),
     classifier=Classifier(width=4),
     mask=Mask(width=2),
-    train=TrainSettings(epochs=2, batch_size=256, precision="float32"),
+    train=TrainSettings(epochs=2, batch_size=128, precision="float32"),
 )
+
+
+def training(**changes):
+    """The tiny recipe with other settings of training."""
+    return dataclasses.replace(RECIPE, train=dataclasses.replace(RECIPE.train, **changes))
+
+
+def interrupt(trainer, step):
+    """Train up to this step, where a signal arrives."""
+    with pytest.raises(Interrupted):
+        trainer.run(stop=lambda: trainer.step == step)
+
+
+class FewDigits(DigitsOnPhotographs):
+    """With five batches per epoch."""
+
+    def train_size(self):
+        return 640
 
 
 @pytest.fixture(scope="session")
 def digits():
-    return DigitsOnPhotographs(passes=1)
+    return FewDigits(passes=1)
 
 
 @pytest.fixture(scope="session")
@@ -32,7 +50,7 @@ def make_trainer(digits):
         folder.mkdir(exist_ok=True)
         model = build_model(recipe, digits, torch.device("cpu"))
         if frozen:
-            freeze_classifier(model)
+            model.classifier.requires_grad_(False)
         return Trainer(
             model,
             digits,
@@ -57,6 +75,5 @@ def clock(monkeypatch):
             return self.now
 
     clock = Clock()
-    for module in (meetings, progress):
-        monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(progress, "time", clock)
     return clock

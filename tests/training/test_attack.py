@@ -7,6 +7,16 @@ from ars.training.settings import SmoothAdv
 from .tiny import attacked_loss, batch, make_model, settings, train
 
 EPSILONS = {"linf": 0.1, "l2": 1.0}
+DIRECTION = torch.randn(2, 3, 4, 4, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.fixture(params=["linf", "l2"])
+def norm(request):
+    return request.param
+
+
+def length(images, norm):
+    return images.flatten(1).norm(p=float("inf") if norm == "linf" else 2, dim=1)
 
 
 @pytest.fixture(scope="module")
@@ -14,7 +24,6 @@ def plain():
     return train(make_model("cohen"), settings(draws=2), steps=60)
 
 
-@pytest.mark.parametrize("norm", ["linf", "l2"])
 def test_the_attack_raises_the_loss_within_its_ball_and_the_pixels(plain, norm):
     images, labels = batch(1000)
     images[:, :, :4] = torch.tensor([0.0, 0.02, 0.99, 1.0]).view(4, 1)  # near both ends of [0, 1]
@@ -22,7 +31,7 @@ def test_the_attack_raises_the_loss_within_its_ball_and_the_pixels(plain, norm):
     how = {"epsilon": torch.tensor(epsilon), "steps": 5, "norm": norm}
     before, after, moved = attacked_loss(plain, images, labels, attack, **how)
     assert after > before + 0.1
-    distance = (moved - images).flatten(1).norm(p=float("inf") if norm == "linf" else 2, dim=1)
+    distance = length(moved - images, norm)
     assert distance.max() <= epsilon * (1 + 1e-5)
     assert distance.max() > 0.5 * epsilon
     assert moved.min() >= 0
@@ -30,52 +39,38 @@ def test_the_attack_raises_the_loss_within_its_ball_and_the_pixels(plain, norm):
     assert not moved.requires_grad
 
 
-@pytest.mark.parametrize("norm", ["linf", "l2"])
-def test_on_a_linear_loss_the_attack_finds_the_worst_point(norm):
-    direction = torch.randn(2, 3, 4, 4, generator=torch.Generator().manual_seed(0))
-    images = torch.full((2, 3, 4, 4), 0.5)
-    how = {"epsilon": torch.tensor(0.1), "steps": 4, "norm": norm}
-    moved = attack(lambda x: (x * direction).sum(), images, **how)
-    gained = ((moved - images) * direction).flatten(1).sum(dim=1)
-    best = direction.flatten(1).norm(p=1 if norm == "linf" else 2, dim=1)
-    assert torch.allclose(gained, 0.1 * best, rtol=1e-4)
-
-
-@pytest.mark.parametrize("norm", ["linf", "l2"])
-def test_a_step_is_twice_its_share_of_epsilon_so_half_of_them_reach_the_end_of_the_ball(norm):
-    direction = torch.randn(2, 3, 4, 4, generator=torch.Generator().manual_seed(0))
+def test_on_a_linear_loss_half_of_the_steps_reach_the_worst_point(norm):
+    """A step is twice its share of epsilon."""
     images, seen = torch.full((2, 3, 4, 4), 0.5), []
 
     def loss(x):
-        seen.append((x.detach() - images).flatten(1).norm(p=float("inf") if norm == "linf" else 2, dim=1))
-        return (x * direction).sum()
+        seen.append(length(x.detach() - images, norm))
+        return (x * DIRECTION).sum()
 
-    attack(loss, images, epsilon=torch.tensor(0.1), steps=4, norm=norm)
+    moved = attack(loss, images, epsilon=torch.tensor(0.1), steps=4, norm=norm)
     for distance, expected in zip(seen, [0.0, 0.05, 0.1, 0.1], strict=True):
         assert distance.tolist() == pytest.approx([expected] * 2, abs=1e-6)
+    gained = ((moved - images) * DIRECTION).flatten(1).sum(dim=1)
+    best = DIRECTION.flatten(1).norm(p=1 if norm == "linf" else 2, dim=1)
+    assert torch.allclose(gained, 0.1 * best, rtol=1e-4)
 
 
-@pytest.mark.parametrize("norm", ["linf", "l2"])
 def test_no_step_on_the_way_leaves_the_pixels(norm):
     def loss(x):
         assert x.min() >= -1e-6
         assert x.max() <= 1 + 1e-6
-        return (x * direction).sum()
+        return (x * DIRECTION).sum()
 
-    direction = torch.randn(2, 3, 4, 4, generator=torch.Generator().manual_seed(0))
     attack(loss, torch.rand(2, 3, 4, 4).round(), epsilon=torch.tensor(0.5), steps=4, norm=norm)
 
 
-@pytest.mark.parametrize("norm", ["linf", "l2"])
 def test_a_gradient_of_zeros_or_an_epsilon_of_zero_moves_nothing(norm):
     images = torch.rand(2, 3, 4, 4)
-    still = attack(lambda x: (0 * x).sum(), images, epsilon=torch.tensor(0.1), steps=2, norm=norm)
-    none = attack(lambda x: x.sum(), images, epsilon=torch.tensor(0.0), steps=2, norm=norm)
-    assert torch.equal(still, images)
-    assert torch.equal(none, images)
+    for gain, epsilon in ((0, 0.1), (1, 0.0)):
+        moved = attack(lambda x, gain=gain: (gain * x).sum(), images, epsilon=torch.tensor(epsilon), steps=2, norm=norm)
+        assert torch.equal(moved, images)
 
 
-@pytest.mark.parametrize("norm", ["linf", "l2"])
 def test_smoothadv_lowers_the_loss_at_adversarial_images(plain, norm):
     smoothadv = SmoothAdv(epsilon=EPSILONS[norm], steps=2)
     robust = train(make_model("cohen"), settings(draws=2, smoothadv=smoothadv), steps=60, norm=norm)

@@ -6,46 +6,15 @@ import torch
 from torch import nn
 
 from ars.recipes.build import build_model
+from ars.tensors import CheckpointError, load_tensors
 from ars.training import loop
-from ars.training.checkpoint import CheckpointError, load_tensors
-from ars.training.loop import IMAGES, Interrupted, validate
+from ars.training.loop import IMAGES, validate
 from ars.training.loss import Objective
 from ars.training.progress import first_share
-from ars.training.settings import Consistency, MaskPrior, Optimizer, Schedule, SmoothAdv, TrainSettings
+from ars.training.settings import Consistency, MaskPrior, Optimizer, Schedule, SmoothAdv
 
-from .conftest import RECIPE
-
-
-def weights(trainer):
-    return {name: tensor.clone() for name, tensor in trainer.model.state_dict().items()}
-
-
-def equal(a, b):
-    return all(torch.equal(a[name], b[name]) for name in a)
-
-
-MASK_FIRST = dataclasses.replace(RECIPE, train=dataclasses.replace(RECIPE.train, mask_only_epochs=1))
-
-
-@pytest.mark.parametrize(("recipe", "stops"), [(RECIPE, (1, 5)), (MASK_FIRST, (2,))], ids=["both", "the mask first"])
-def test_an_interrupted_run_ends_in_the_same_weights_and_the_same_log(make_trainer, tmp_path, recipe, stops):
-    """And the global generator neither matters nor moves."""
-    whole = make_trainer(tmp_path / "whole", recipe)
-    whole.run()
-    for stop_at in stops:
-        broken = make_trainer(tmp_path / f"broken-{stop_at}", recipe)
-        with pytest.raises(Interrupted):
-            broken.run(stop=lambda broken=broken, stop_at=stop_at: broken.step == stop_at)
-        resumed = make_trainer(tmp_path / f"broken-{stop_at}", recipe)
-        assert resumed.step == stop_at
-        torch.manual_seed(999)
-        expected = torch.rand(4)
-        torch.manual_seed(999)
-        resumed.run()
-        assert torch.equal(torch.rand(4), expected)
-        assert equal(weights(whole), weights(resumed))
-        assert log(whole) == log(resumed)
-    assert [line["epoch"] for line in log(whole)] == [1, 2]
+from .conftest import RECIPE, interrupt, training
+from .tiny import equal, state
 
 
 def log(trainer):
@@ -55,38 +24,50 @@ def log(trainer):
     return [{key: line[key] for key in line if key not in timed} for line in lines]
 
 
-@pytest.mark.parametrize(("max_steps", "stop_at"), [(2, 1), (7, 6)])
-def test_an_epoch_that_is_cut_short_is_reported_with_the_steps_it_had(make_trainer, tmp_path, max_steps, stop_at):
-    recipe = dataclasses.replace(RECIPE, train=dataclasses.replace(RECIPE.train, max_steps=max_steps))
-    whole, longer, seen = make_trainer(tmp_path / "whole", recipe), make_trainer(tmp_path / "longer"), []
+@pytest.mark.parametrize(
+    ("recipe", "stops"), [(RECIPE, (1, 5)), (training(mask_only_epochs=1), (2,))], ids=["both", "the mask first"]
+)
+def test_an_interrupted_run_ends_in_the_same_weights_and_the_same_log(make_trainer, tmp_path, recipe, stops):
+    """And the global generator neither matters nor moves."""
+    whole = make_trainer(tmp_path / "whole", recipe)
+    whole.run()
+    for stop_at in stops:
+        interrupt(make_trainer(tmp_path / f"broken-{stop_at}", recipe), stop_at)
+        resumed = make_trainer(tmp_path / f"broken-{stop_at}", recipe)
+        assert resumed.step == stop_at
+        torch.manual_seed(999)
+        expected = torch.rand(4)
+        torch.manual_seed(999)
+        resumed.run()
+        assert torch.equal(torch.rand(4), expected)
+        assert equal(state(whole.model), state(resumed.model))
+        assert log(whole) == log(resumed)
+    assert [line["epoch"] for line in log(whole)] == [1, 2]
+
+
+def test_an_epoch_that_is_cut_short_is_reported_with_the_steps_it_had(make_trainer, tmp_path):
+    recipe, seen = training(max_steps=7), []
+    whole, longer = make_trainer(tmp_path / "whole", recipe), make_trainer(tmp_path / "longer")
     whole.run(report=seen.append)
-    assert whole.step == whole.steps == max_steps
+    assert whole.step == whole.steps == 7
     assert not whole.model.training
-    with pytest.raises(Interrupted):
-        longer.run(stop=lambda: longer.step == max_steps)
-    epochs, steps = divmod(max_steps, whole.steps_per_epoch)
-    assert [at.steps for at in seen] == [*[None] * epochs, steps]
-    assert [at.epoch for at in seen] == list(range(1, epochs + 2))
+    interrupt(longer, 7)
+    assert [(at.epoch, at.steps) for at in seen] == [(1, None), (2, 2)]
     sums = load_tensors(longer.checkpoint)[0]["totals"].tolist()
-    assert [steps * seen[-1].loss, steps * seen[-1].accuracy] == pytest.approx(sums)
+    assert [2 * seen[-1].loss, 2 * seen[-1].accuracy] == pytest.approx(sums)
     assert seen[-1].validation_accuracy == whole._validate()[0]
 
-    broken = make_trainer(tmp_path / "broken", recipe)
-    with pytest.raises(Interrupted):
-        broken.run(stop=lambda: broken.step == stop_at)
+    interrupt(make_trainer(tmp_path / "broken", recipe), 6)
     resumed = make_trainer(tmp_path / "broken", recipe)
     resumed.run()
-    assert equal(weights(whole), weights(resumed))
+    assert equal(state(whole.model), state(resumed.model))
     assert log(whole) == log(resumed)
 
 
-SHORT = dataclasses.replace(RECIPE.train, epochs=1, batch_size=512)
-AVERAGING = dataclasses.replace(RECIPE, train=dataclasses.replace(SHORT, ema=0.8))
+SHORT = training(epochs=1, batch_size=256)
+AVERAGING = training(epochs=1, batch_size=256, ema=0.8)
 EVERYTHING = dataclasses.replace(
-    RECIPE,
-    share="learned",
-    train=dataclasses.replace(
-        RECIPE.train,
+    training(
         batch_size=32,
         draws=2,
         accumulate=2,
@@ -95,14 +76,14 @@ EVERYTHING = dataclasses.replace(
         smoothadv=SmoothAdv(epsilon=0.02, steps=1, warmup=4),
         mask_prior=MaskPrior(weight=0.1),
     ),
+    share="learned",
 )
 
 
 def test_a_run_with_everything_on_resumes_to_the_same_state(make_trainer, tmp_path):
     def run(folder, *, until):
         trainer = make_trainer(tmp_path / folder, EVERYTHING)
-        with pytest.raises(Interrupted):
-            trainer.run(stop=lambda: trainer.step == until)
+        interrupt(trainer, until)
         assert float(trainer.objective.epsilon) == pytest.approx(0.02 / 4)  # the first of four epochs of warm-up
         return load_tensors(trainer.checkpoint)[0]
 
@@ -114,7 +95,7 @@ def test_a_run_with_everything_on_resumes_to_the_same_state(make_trainer, tmp_pa
 
 
 def test_the_average_is_what_is_validated_and_kept(make_trainer, tmp_path):
-    plain = make_trainer(tmp_path / "plain", dataclasses.replace(RECIPE, train=SHORT))
+    plain = make_trainer(tmp_path / "plain", SHORT)
     averaged = make_trainer(tmp_path / "averaged", AVERAGING)
     expected, seen = None, []
 
@@ -135,17 +116,16 @@ def test_the_average_is_what_is_validated_and_kept(make_trainer, tmp_path):
     log = (tmp_path / "averaged" / "train.jsonl").read_text().splitlines()
     assert again == json.loads(log[-1])["validation_accuracy"]
     broken = make_trainer(tmp_path / "broken", AVERAGING)
-    with pytest.raises(Interrupted):  # also where it was stopped after the last step
-        broken.run(stop=lambda: broken.step == broken.steps)
+    interrupt(broken, broken.steps)  # also where it was stopped after the last step
     resumed = make_trainer(tmp_path / "broken", AVERAGING)
     resumed.run()
-    assert equal(weights(averaged), weights(resumed))
+    assert equal(state(averaged.model), state(resumed.model))
 
 
 @pytest.mark.parametrize(("changes", "share"), [({"share": 0.3}, 0.3), ({"method": "cohen"}, None)])
 def test_the_log_names_the_share_of_the_first_step(make_trainer, tmp_path, changes, share):
     seen = []
-    make_trainer(tmp_path / "run", dataclasses.replace(RECIPE, train=SHORT, **changes)).run(report=seen.append)
+    make_trainer(tmp_path / "run", dataclasses.replace(SHORT, **changes)).run(report=seen.append)
     assert [progress.share for progress in seen] == [share]
 
 
@@ -191,7 +171,7 @@ def test_every_step_has_noise_and_dropout_of_its_own(make_trainer, tmp_path, ste
 
 def test_another_seed_shows_the_images_in_another_order(make_trainer, tmp_path, steps):
     for seed in (0, 0, 1):
-        make_trainer(tmp_path / "run", dataclasses.replace(RECIPE, train=SHORT, seed=seed), "any").run()
+        make_trainer(tmp_path / "run", dataclasses.replace(SHORT, seed=seed), "any").run()
     one, again, other = ([labels for *_, labels in steps[at : at + 2]] for at in (0, 2, 4))
     assert one == again != other
 
@@ -204,22 +184,20 @@ def test_a_batch_goes_through_in_as_many_parts_as_the_recipe_says(make_trainer, 
         return real(objective, images, *others)
 
     monkeypatch.setattr(Objective, "forward", watched)
-    settings = dataclasses.replace(RECIPE.train, accumulate=4, max_steps=1)
-    make_trainer(tmp_path / "run", dataclasses.replace(RECIPE, train=settings)).run()
-    assert sizes == 4 * [64]
+    make_trainer(tmp_path / "run", training(accumulate=4, max_steps=1)).run()
+    assert sizes == 4 * [32]
 
 
 def test_mask_and_classifier_have_learning_rates_of_their_own(make_trainer, tmp_path):
     halving = Schedule(name="steps", every=1, factor=0.5)
-    parts = {"classifier": Optimizer(lr=0.2), "mask": Optimizer(lr=0.3), "mask_schedule": halving}
-    recipe = dataclasses.replace(RECIPE, train=dataclasses.replace(RECIPE.train, schedule=Schedule("steps"), **parts))
+    rates = {"classifier": Optimizer(lr=0.2), "mask": Optimizer(lr=0.3)}
+    recipe = training(schedule=Schedule("steps"), mask_schedule=halving, **rates)
     assert make_trainer(tmp_path / "run", recipe)._rates(7) == {"classifier": 0.2, "mask": 0.15}
 
 
 def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_checkpoint(make_trainer, tmp_path):
     trainer = make_trainer(tmp_path / "run")
-    with pytest.raises(Interrupted):
-        trainer.run(stop=lambda: trainer.step == 2)
+    interrupt(trainer, 2)
     good = trainer.checkpoint.read_bytes()
     resumed = make_trainer(tmp_path / "run")
     with torch.no_grad():
@@ -266,7 +244,7 @@ def test_weights_that_are_no_numbers_are_never_saved(make_trainer, tmp_path):
 
 
 def test_weights_that_are_no_numbers_after_the_last_step_are_not_kept(make_trainer, tmp_path, steps):
-    trainer = make_trainer(tmp_path / "run", dataclasses.replace(RECIPE, train=SHORT))
+    trainer = make_trainer(tmp_path / "run", SHORT)
 
     def spoil(at):
         if at.step == at.steps:
@@ -278,8 +256,7 @@ def test_weights_that_are_no_numbers_after_the_last_step_are_not_kept(make_train
 
 def test_a_mask_of_no_numbers_after_the_last_update_of_an_epoch_is_laid_to_the_learning_rates(make_trainer, tmp_path):
     wild = Optimizer(name="sgd", lr=1e38)
-    settings = dataclasses.replace(SHORT, batch_size=1024, classifier=wild, mask=wild)
-    trainer = make_trainer(tmp_path / "run", dataclasses.replace(RECIPE, train=settings))
+    trainer = make_trainer(tmp_path / "run", training(epochs=1, batch_size=512, classifier=wild, mask=wild))
     with pytest.raises(ArithmeticError, match=r"mask .* step 1 "):
         trainer.run()
     assert not trainer.log.exists()
@@ -320,8 +297,7 @@ def test_progress_is_told_between_epochs_with_the_means_of_the_epoch_so_far(make
 
 def test_a_checkpoint_of_another_recipe_or_a_damaged_one_is_refused(make_trainer, tmp_path):
     trainer = make_trainer(tmp_path / "run")
-    with pytest.raises(Interrupted):
-        trainer.run(stop=lambda: True)
+    interrupt(trainer, 1)
     with pytest.raises(CheckpointError, match="another recipe"):
         make_trainer(tmp_path / "run", identity="something else")
     trainer.checkpoint.write_bytes(trainer.checkpoint.read_bytes()[:-100])
@@ -330,9 +306,8 @@ def test_a_checkpoint_of_another_recipe_or_a_damaged_one_is_refused(make_trainer
 
 
 def test_a_batch_larger_than_the_training_set_is_refused(make_trainer, tmp_path):
-    settings = TrainSettings(batch_size=100_000)
-    with pytest.raises(ValueError, match="1297"):
-        make_trainer(tmp_path / "run", dataclasses.replace(RECIPE, train=settings))
+    with pytest.raises(ValueError, match="640"):
+        make_trainer(tmp_path / "run", training(batch_size=100_000))
 
 
 @pytest.mark.parametrize("batch_size", [64, 10_000])

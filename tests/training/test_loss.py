@@ -5,21 +5,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ars.smoothing.mechanism import Release
 from ars.training.loss import Objective, consistency_loss, log_mean_prediction, mean_square, smoothed_loss
+from ars.training.optimizers import make_optimizers
 from ars.training.settings import Consistency, MaskPrior, SmoothAdv
-from ars.training.step import make_optimizers
 
-from .tiny import METHODS, PLAIN, batch, make_model, settings, train
+from .tiny import METHODS, PLAIN, batch, equal, make_model, settings, state, train
 
 CONSISTENCY = Consistency(weight=5.0)
 SMOOTHADV = SmoothAdv(epsilon=0.05, steps=2, warmup=4)
-
-
-def weights(model):
-    return dict(model.state_dict())
-
-
-def same(one, other):
-    return all(torch.equal(one[name], other[name]) for name in one)
 
 
 def count_calls(module):
@@ -47,7 +39,7 @@ def test_with_everything_off_it_is_plain_training_to_the_bit(method):
         mask_prior=MaskPrior(weight=0.0),
         ema=0.0,
     )
-    assert same(weights(train(make_model(method), off, steps=3)), weights(model))
+    assert equal(state(train(make_model(method), off, steps=3)), state(model))
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -63,8 +55,8 @@ def test_combinations_train_every_method(method, everything):
         accumulate=2 if everything else 1,
     )
     model = make_model(method, share="learned" if everything else 0.5)
-    before = {name: tensor.clone() for name, tensor in weights(model).items()}
-    after = weights(train(model, chosen, steps=2))
+    before = state(model)
+    after = state(train(model, chosen, steps=2))
     moved = [name for name in before if not torch.equal(before[name], after[name])]
     assert {name for name, _ in model.named_parameters()} <= set(moved)
 
@@ -110,14 +102,6 @@ def test_nothing_waits_for_the_device(method):
         loss.backward()
     with NoWaiting(), pytest.raises(AssertionError, match="waits"):
         loss.item()
-
-
-def test_plain_training_is_one_forward_pass():
-    model = make_model("adaptive").train()
-    calls = count_calls(model.classifier)
-    images, labels = batch(0)
-    Objective(model, "float32")(images, labels, torch.Generator().manual_seed(0))
-    assert calls == [(True, 32)]
 
 
 def test_smoothadv_attacks_in_eval_mode_and_updates_the_statistics_once():

@@ -1,4 +1,3 @@
-import dataclasses
 import random
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,48 +13,10 @@ from ars.recipes.build import build_model
 from ars.recipes.read import read_recipe
 from ars.training import step
 from ars.training.loss import Objective
-from ars.training.settings import Optimizer
-from ars.training.step import GraphedStepper, Stepper, fastest, make_optimizers, replayable
+from ars.training.step import GraphedStepper, Stepper, fastest, replayable
 
-from .conftest import RECIPE
-from .tiny import METHODS, batch, make_model, settings
-
-
-@pytest.mark.parametrize("name", ["adamw", "sgd"])
-def test_weight_decay_pulls_on_the_mask_and_not_on_the_split(name):
-    model = make_model("adaptive", share="learned")
-    chosen = settings(mask=Optimizer(name=name, lr=0.1, weight_decay=0.5))
-    optimizer = make_optimizers(model, chosen)["mask"]
-    logit, convolution = model.mechanism.steps[0].split.logit, model.mechanism.steps[1].mask.to_mask.weight
-    with torch.no_grad():
-        logit.fill_(2.0)
-    before = convolution.detach().clone()
-    for parameter in model.mechanism.parameters():
-        parameter.grad = torch.zeros_like(parameter)
-    optimizer.step()
-    assert float(logit.detach()) == 2.0
-    assert torch.allclose(convolution, 0.95 * before)
-
-
-def test_every_parameter_has_one_optimiser():
-    model = make_model("adaptive", share="learned")
-    groups = [group for it in make_optimizers(model, settings()).values() for group in it.param_groups]
-    found = [id(parameter) for group in groups for parameter in group["params"]]
-    assert sorted(found) == sorted(id(parameter) for parameter in model.parameters())
-
-
-def test_each_part_has_its_own_momentum():
-    sgd = {part: Optimizer(name="sgd", momentum=momentum) for part, momentum in (("classifier", 0.5), ("mask", 0.0))}
-    optimizers = make_optimizers(make_model("adaptive"), settings(**sgd))
-    assert {part: it.param_groups[0]["momentum"] for part, it in optimizers.items()} == {"classifier": 0.5, "mask": 0.0}
-
-
-def state(module):
-    return {name: tensor.clone() for name, tensor in module.state_dict().items()}
-
-
-def equal(a, b):
-    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+from .conftest import training
+from .tiny import METHODS, batch, equal, make_model, state
 
 
 def mask_of(trainer):
@@ -87,8 +48,7 @@ def test_dropout_of_a_frozen_classifier_is_off_and_that_of_the_mask_on(make_trai
 
 
 def test_mask_only_epochs_train_the_mask_first_and_then_both(make_trainer, tmp_path):
-    recipe = dataclasses.replace(RECIPE, train=dataclasses.replace(RECIPE.train, mask_only_epochs=1))
-    trainer = make_trainer(tmp_path / "run", recipe)
+    trainer = make_trainer(tmp_path / "run", training(mask_only_epochs=1))
     seen = {0: (state(trainer.model.classifier), state(mask_of(trainer)))}
     trainer.run(report=lambda at: seen.update({at.epoch: (state(trainer.model.classifier), state(mask_of(trainer)))}))
     assert equal(seen[0][0], seen[1][0])

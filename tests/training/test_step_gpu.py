@@ -7,8 +7,9 @@ import torch
 
 from ars.recipes.build import build_model
 from ars.training.loss import Objective
+from ars.training.optimizers import make_optimizers
 from ars.training.settings import Consistency, Optimizer, SmoothAdv
-from ars.training.step import WARM_UP, GraphedStepper, Stepper, make_optimizers
+from ars.training.step import WARM_UP, GraphedStepper, Stepper
 
 from .conftest import RECIPE
 from .tiny import METHODS, batch, make_model

@@ -13,8 +13,9 @@ from ars.methods.unicr import unicr
 from ars.models import StaticMask, UNet
 from ars.smoothing.mechanism import Tape
 from ars.training.loss import Objective, smoothed_loss
+from ars.training.optimizers import make_optimizers
 from ars.training.settings import Optimizer, TrainSettings
-from ars.training.step import Stepper, make_optimizers
+from ars.training.step import Stepper
 
 METHODS = ("adaptive", "cohen", "static_mask", "unicr", "sukenik")
 PLAIN = TrainSettings(batch_size=32, classifier=Optimizer(lr=0.01), mask=Optimizer(lr=0.01))
@@ -60,6 +61,15 @@ def train(model, settings, *, steps, norm="linf"):
         assert loss.isfinite()
         assert 0 <= accuracy <= 1
     return model
+
+
+def state(module):
+    """A copy of all tensors."""
+    return {name: tensor.clone() for name, tensor in module.state_dict().items()}
+
+
+def equal(one, other):
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
 
 
 def attacked_loss(model, images, labels, attack, **how):

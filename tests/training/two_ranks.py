@@ -12,7 +12,7 @@ from ars.data.digits import DigitsOnPhotographs
 from ars.methods.adaptive import adaptive
 from ars.models import Normalize
 from ars.recipes.recipe import Classifier, Data, Mask, Recipe
-from ars.training.checkpoint import save_tensors
+from ars.tensors import save_tensors
 from ars.training.loop import Interrupted, Trainer
 from ars.training.ranks import Ranks
 from ars.training.settings import Consistency, SmoothAdv, TrainSettings
@@ -22,8 +22,6 @@ CPU = torch.device("cpu")
 SETTINGS = TrainSettings(epochs=1, batch_size=128, precision="float32")
 FEW = replace(SETTINGS, max_steps=4)
 MANY = {
-    "draws": replace(FEW, draws=3),
-    "accumulate": replace(FEW, accumulate=4),
     "both": replace(FEW, draws=2, accumulate=2, consistency=Consistency(weight=2.0)),
     "attacked": replace(FEW, draws=2, accumulate=2, smoothadv=SmoothAdv(epsilon=0.02, steps=1)),
 }
@@ -78,7 +76,7 @@ class Unfit(nn.Module):
 
 
 def main(folder: Path) -> None:
-    from ars.training.distributed import AcceleratedRanks
+    from ars.training.ranks import AcceleratedRanks
 
     ranks, seen = AcceleratedRanks(CPU), {}
     try:

@@ -90,7 +90,8 @@ def test_all_settings_reach_the_certificates(own_code, tmp_path, how):
 @pytest.mark.parametrize("method", methods())
 def test_every_method_trains_certifies_and_is_reported(method, tiny, tmp_path):
     folder = tmp_path / "run"
-    assert train_run(tiny(method=method), folder, device=CPU)
+    one_step = dataclasses.replace(TINY.train, max_steps=1)
+    assert train_run(tiny(method=method, train=one_step), folder, device=CPU)
     records = certify_run(Request(folder, TINY.certify), device=CPU)
     assert [record.certificate.index for record in records] == list(range(6))
     [row] = write_report([folder], tmp_path / "report").table.blocks[0].rows
@@ -306,10 +307,6 @@ def test_other_test_images_are_refused(run, monkeypatch):
     assert contents(run) == before
 
 
-def blurred(images):
-    return functional.avg_pool2d(images, 5, stride=1, padding=2, count_include_pad=False)
-
-
 def flattened(images):
     """Each quarter in its mean colour: all halves are as bright as before."""
     return functional.interpolate(functional.avg_pool2d(images, 12), scale_factor=12)
@@ -318,10 +315,8 @@ def flattened(images):
 CHANGES = {
     "mirrored": lambda images: images.flip(-1),
     "upside down": lambda images: images.flip(-2),
-    "transposed": lambda images: images.transpose(-1, -2),
     "in another order": lambda images: images.roll(1, 0),
     "brighter": lambda images: (images + 0.02).clamp(0, 1),
-    "blurred": blurred,
     "flattened": flattened,
     "noisy": lambda images: (images + 0.2 * torch.randn(images.shape, generator=torch.Generator())).clamp(0, 1),
 }

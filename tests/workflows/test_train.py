@@ -4,21 +4,19 @@ import dataclasses
 import json
 import shutil
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
 
-from ars.cli.main import main
 from ars.data.benchmark import open_benchmark
 from ars.recipes.recipe import RecipeError
 from ars.runs.lock import TakenError
-from ars.training.checkpoint import CheckpointError, load_tensors, save_tensors
+from ars.tensors import CheckpointError, load_tensors, save_tensors
 from ars.training.loop import Interrupted
+from ars.training.progress import Progress
 from ars.training.ranks import Ranks
 from ars.training.settings import SmoothAdv
-from ars.workflows.train import train_run
+from ars.workflows.train import scalars, train_run
 
 from ..conftest import CPU, TINY, contents
 
@@ -126,30 +124,19 @@ def test_a_folder_of_another_recipe_or_another_purpose_is_refused(trained, tiny,
         train_run(tiny(), tmp_path / "thesis.txt" / "run", device=CPU)
 
 
-def test_two_trainings_do_not_share_a_folder(tiny, tmp_path, capsys):
-    """The second is refused, nothing is harmed, and after the first was killed another resumes from its checkpoint."""
-    run, seen = tmp_path / "run", []
-    options = ["--data.passes=1", "--classifier.width=4", "--mask.width=2", "--train.batch_size=256", "--device=cpu"]
-    options += ["--out", str(run), "--train.epochs=5000", "--train.precision=float32", "--train.checkpoint_minutes=0"]
-    first = subprocess.Popen([sys.executable, "-m", "ars.cli", "train", *options], stderr=subprocess.DEVNULL)
-    try:
-        deadline = time.monotonic() + 120
-        while not (run / "checkpoint.safetensors").exists():
-            assert time.monotonic() < deadline
-            assert first.poll() is None
-            time.sleep(0.1)
-        first.send_signal(signal.SIGSTOP)
+def test_two_trainings_do_not_share_a_folder(tiny, tmp_path):
+    """The second is refused while the first trains, and nothing is harmed."""
+    run, refused = tmp_path / "run", []
+
+    def begin_another(at):
         before = contents(run)
-        assert main(["train", *options]) == 2
-        assert "another ars train" in capsys.readouterr().err
+        with pytest.raises(TakenError, match="another ars train"):
+            train_run(tiny(), run, device=CPU)
         assert contents(run) == before
-    finally:
-        first.kill()
-        first.wait()
-    train = dataclasses.replace(TINY.train, epochs=5000, checkpoint_minutes=0.0)
-    with pytest.raises(Interrupted):
-        train_run(tiny(train=train), run, device=CPU, watch=seen.append, stop=lambda: bool(seen))
-    assert seen[0].step > 1
+        refused.append(at.step)
+
+    assert train_run(tiny(), run, device=CPU, watch=begin_another)
+    assert refused[0] == 1
 
 
 def test_what_another_process_trained_meanwhile_is_kept(trained, tiny, tmp_path):
@@ -186,4 +173,29 @@ def test_of_several_processes_the_first_holds_the_folder_and_all_learn_that_it_i
 def test_a_training_that_is_refused_leaves_no_folder(tiny, tmp_path, name, batch, error, words):
     with pytest.raises(error, match=words):
         train_run(tiny(train=dataclasses.replace(TINY.train, batch_size=batch)), tmp_path / name, device=CPU)
+    assert list(tmp_path.iterdir()) == []
+
+
+def progress(epoch, loss):
+    return Progress(epoch, 3, loss, 0.5, 0.4, 0.25, None, 100.0, None)  # a method with one step has no share
+
+
+def test_epochs_become_curves_and_repeated_epochs_replace_the_old_ones(tmp_path):
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    for epochs in ([(1, 2.0), (2, 1.5)], [(2, 1.25), (3, 1.0)]):  # interrupted after the second epoch was written
+        with scalars(tmp_path) as write:
+            for epoch, loss in epochs:
+                write(progress(epoch, loss))
+    events = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
+    assert [(event.step, event.value) for event in events.Scalars("loss")] == [(1, 2.0), (2, 1.25), (3, 1.0)]
+    assert "epoch" not in events.Tags()["scalars"]
+    assert "validation_accuracy" in events.Tags()["scalars"]
+
+
+def test_without_tensorboard_nothing_is_written(tmp_path, monkeypatch):
+    monkeypatch.setattr("ars.workflows.train.find_spec", lambda name: None)
+    with scalars(tmp_path) as write:
+        write(progress(1, 2.0))
     assert list(tmp_path.iterdir()) == []

@@ -13,7 +13,7 @@ from ars.recipes.recipe import Start, cell_name
 from ars.recipes.starts import start_folder, start_of
 from ars.runs.lock import TakenError, locked
 from ars.runs.run import train_seconds, write_train_seconds
-from ars.training.checkpoint import load_tensors
+from ars.tensors import load_tensors
 from ars.training.loop import Interrupted
 from ars.training.settings import MaskPrior, Optimizer
 from ars.workflows import train
@@ -161,34 +161,24 @@ def test_runs_that_begin_alike_share_their_start(recipe, tmp_path):
     assert not (runs / "cohen" / "start").exists()
 
 
-# within the classifier's start, in that at size 16, and after both
-@pytest.mark.parametrize(("asks", "within"), [(5, "start/start"), (12, "start"), (18, "")])
+# within the classifier's start, in that at size 16, and after both, when none of them is needed any more
+@pytest.mark.parametrize(("asks", "within"), [(5, "start/start"), (12, "start"), (5 * PER_EPOCH + 4, "")])
 def test_an_interrupted_training_resumes_in_the_start_that_it_was_in(growing, tmp_path, asks, within):
-    larger, _ = growing
-    assert train_run(larger, tmp_path / "whole", device=CPU)
-    run = tmp_path / "run"
-    with pytest.raises(Interrupted):
-        train_run(larger, run, device=CPU, stop=stop_after(asks))
-    assert [path.parent for path in run.rglob("checkpoint.safetensors")] == [run / within]
-    assert train_run(larger, run, device=CPU)
-    assert same_weights(tmp_path / "whole", run)
-    assert not (run / "start" / "model.safetensors").exists()  # the trained model holds what became of it
-    assert load_run(run, CPU)[0].start == larger.start
-    assert train_seconds(run) >= train_seconds(run / "start") > 0
-
-
-def test_a_run_that_resumes_from_its_checkpoint_needs_no_start(growing, tmp_path):
     larger, _ = growing
     assert train_run(larger, tmp_path / "whole", device=CPU)
     run, heard = tmp_path / "run", []
     with pytest.raises(Interrupted):
-        train_run(larger, run, device=CPU, stop=stop_after(5 * PER_EPOCH + 4))
-    spent = train_seconds(run / "start")
-    shutil.rmtree(run / "start")
+        train_run(larger, run, device=CPU, stop=stop_after(asks))
+    assert [path.parent for path in run.rglob("checkpoint.safetensors")] == [run / within]
+    spent = 0.0 if within else train_seconds(run / "start")
+    if not within:
+        shutil.rmtree(run / "start")
     assert train_run(larger, run, device=CPU, report_start=lambda *news: heard.append(news))
-    assert heard == []
+    assert bool(heard) == bool(within)
     assert same_weights(tmp_path / "whole", run)
-    assert train_seconds(run) > spent > 0
+    assert not (run / "start" / "model.safetensors").exists()  # the trained model holds what became of it
+    assert load_run(run, CPU)[0].start == larger.start
+    assert train_seconds(run) > (train_seconds(run / "start") if within else spent) > 0
 
 
 @pytest.mark.parametrize("rounds", [True, False])

@@ -10,11 +10,10 @@ from safetensors.torch import load_file, save_file
 
 from ars.certification.digest import digest_model
 from ars.recipes.recipe import RecipeError
-from ars.training.checkpoint import load_tensors, under
+from ars.tensors import load_tensors, under
 from ars.training.loop import Interrupted
 from ars.training.settings import Optimizer
 from ars.workflows.certify import certify_run
-from ars.workflows.imported_model import Around
 from ars.workflows.load import load_run
 from ars.workflows.request import Request
 from ars.workflows.sweeps.state import is_rounded
@@ -118,8 +117,12 @@ def test_a_run_whose_loss_is_not_a_number_names_its_checkpoint_which_another_run
     with pytest.raises(Interrupted):
         train_run(recipe, broken, device=CPU, stop=lambda: next(steps))
     saved = under(load_tensors(broken / "checkpoint.safetensors")[0], "model/classifier.")
+
+    def fail(trainer):
+        raise ArithmeticError(trainer._trouble("the loss is", 1))
+
     with monkeypatch.context() as poisoned:
-        poisoned.setattr("ars.training.loop.Trainer._check_weights", lambda trainer: trainer._check_loss(1))
+        poisoned.setattr("ars.training.loop.Trainer._check_weights", fail)
         with pytest.raises(ArithmeticError, match="checkpoint") as caught:
             train_run(recipe, broken, device=CPU)
     option, value = shlex.split(str(caught.value))[-2:]
@@ -153,7 +156,7 @@ def test_the_users_own_classifier_is_frozen_with_its_weights(own, tmp_path):
     (tmp_path / "my.safetensors").unlink()
     _, _, model = load_run(tmp_path / "run", CPU, classifier="my_own:make")
     assert_same(model.classifier.state_dict(), own)
-    certify_run(Request(tmp_path / "run", FEW, given=Around(tmp_path / "run", "my_own:make")), device=CPU)
+    certify_run(Request(tmp_path / "run", FEW, classifier="my_own:make"), device=CPU)
 
 
 @pytest.mark.parametrize(

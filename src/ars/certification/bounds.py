@@ -6,8 +6,7 @@ from typing import Literal, get_args
 
 from scipy.special import betainc, betaincc, betainccinv, betaincinv
 
-from ars.theory.arguments import as_number
-from ars.theory.rounding import ERROR
+from ars.theory.numbers import ERROR, as_number
 
 Bound = Literal["cohen", "classes"]
 BOUNDS: tuple[Bound, ...] = get_args(Bound)
@@ -51,11 +50,7 @@ def lower_bound(successes: int, n: int, alpha: float) -> float:
 
 
 def upper_bound(successes: int, n: int, alpha: float) -> float:
-    """Clopper-Pearson: with probability at least 1 - alpha, p <= upper_bound.
-
-    >>> upper_bound(10, 10, 0.05), round(upper_bound(0, 10, 0.05), 4)
-    (1.0, 0.2589)
-    """
+    """Clopper-Pearson: with probability at least 1 - alpha, p <= upper_bound."""
     alpha = _checked(successes, n, alpha)
     if successes == n or alpha < LEAST_LEVEL:
         return 1.0
@@ -66,6 +61,18 @@ def upper_bound(successes: int, n: int, alpha: float) -> float:
     return 1.0 if math.isnan(p) else p
 
 
+def most_misses(n: int, p: float, alpha: float) -> int:
+    """The most misses of n draws at which P(Bin(n, p) >= hits) <= alpha, or -1."""
+    if alpha < LEAST_LEVEL:
+        return -1
+    low, high = -1, n
+    while high - low > 1:
+        middle = (low + high) // 2
+        passes = betainc(n - middle, middle + 1, p) <= alpha * CHECKED
+        low, high = (middle, high) if passes else (low, middle)
+    return low
+
+
 def class_probabilities(counts: Sequence[int], top: int, alpha: float, bound: Bound) -> tuple[float, float]:
     """(lower, upper): with probability at least 1 - alpha, p_top >= lower and every other p_c <= upper.
 
@@ -74,9 +81,6 @@ def class_probabilities(counts: Sequence[int], top: int, alpha: float, bound: Bo
     - "cohen": lower at level alpha, upper = 1 - lower (Cohen et al.).
     - "classes": lower at level 0.9 alpha. The K - 1 other classes, including those without votes, share the rest of
       alpha (union bound), and their largest count gives the upper bound.
-
-    >>> class_probabilities([60, 20, 20], top=0, alpha=0.05, bound="classes")[1] < 0.5
-    True
     """
     alpha = check_alpha(alpha)
     if not 0 <= top < len(counts):
@@ -96,27 +100,12 @@ def class_probabilities(counts: Sequence[int], top: int, alpha: float, bound: Bo
 
 
 def least_draws(alpha: float, bound: Bound) -> int:
-    """The smallest N at which unanimous votes certify anything: alpha^(1/N) > 1/2.
-
-    >>> least_draws(0.05, "cohen"), least_draws(0.001, "cohen")
-    (5, 10)
-    """
+    """The smallest N at which unanimous votes certify anything: alpha^(1/N) > 1/2."""
     check_alpha(alpha)
     n = 1
     while class_probabilities([n, 0], 0, alpha, bound)[0] <= 0.5:
         n += 1
     return n
-
-
-def check_enough(n_estimate: int, alpha: float, bound: Bound) -> None:
-    """Refuse so few draws that even unanimous votes certify nothing."""
-    check_alpha(alpha)
-    least = least_draws(alpha, bound)
-    if n_estimate < least:
-        raise ValueError(
-            f"n_estimate={n_estimate} cannot certify anything at alpha={alpha} even if all votes agree; "
-            f"use at least {least} draws"
-        )
 
 
 def _checked(successes: int, n: int, alpha: float) -> float:

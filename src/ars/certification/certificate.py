@@ -2,10 +2,22 @@
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 from ars.certification.bounds import Bound
-from ars.certification.schedule import Ending, Schedule, stopped_by_data
+from ars.certification.settings import Mode, Schedule
 from ars.theory import Norm
+
+Ending = Literal["planned", "certified", "given up"]
+"""planned: all planned draws were made; certified: every radius was certified earlier; given up: it was hopeless."""
+
+
+def stopped_by_data(mode: Mode, ended: Ending) -> bool:
+    """Whether the votes decided when to stop, so that they must never be bounded again.
+
+    In curve mode this is always so, even at the last look: the votes decided that the image got that far.
+    """
+    return mode == "curve" or ended != "planned"
 
 
 @dataclass(frozen=True)

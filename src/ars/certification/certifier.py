@@ -15,19 +15,16 @@ from ars.certification.certificate import Certificate, Prediction
 from ars.certification.martingale import levels_of
 from ars.certification.model_check import check_counting, check_model
 from ars.certification.model_copy import copy_model, fast_copy
-from ars.certification.schedule import BLOCK, MOST_DRAWS, Mode, Outcome
-from ars.certification.settings import CertifySettings
-from ars.certification.stopping import CurveRule, FixedRule, RadiusRule, Rule
-from ars.certification.votes import Stage, VoteCounter, Watch, check_drawing
+from ars.certification.settings import BLOCK, MOST_DRAWS, MOST_SEED, CertifySettings, Mode
+from ars.certification.stopping import CurveRule, FixedRule, Outcome, RadiusRule, Rule
+from ars.certification.votes import Stage, VoteCounter, Watch
 from ars.kernels.precision import Precision, choose_precision
 from ars.smoothing import SmoothedClassifier
-from ars.smoothing.mechanism import Images
-from ars.smoothing.steps import Composition
+from ars.smoothing.mechanism import Composition, Images
 from ars.theory import Norm
-from ars.theory.arguments import as_whole
+from ars.theory.numbers import as_whole
 
 Image = Float[Tensor, "c h w"]
-Batch = Float[Tensor, "b c h w"]
 
 
 class Certifier:
@@ -59,12 +56,11 @@ class Certifier:
         self._next = 0  # the default index of the next image
         self._certifiable: set[int] = set()  # sizes of an image for which the request was checked
 
-    def prepare(self, images: Batch) -> VoteCounter:
+    def prepare(self, images: Images) -> VoteCounter:
         """Check and accelerate the model for images of this shape, once per shape; returns the vote counter."""
         key = (images.shape[1:], images.device)
         if key not in self._counters:
             precision = choose_precision(self.settings.precision, images.device)
-            check_drawing(self.settings.seed, (), precision)
             check_model(self._plain, images)
             fast = self._plain if precision == "float32" else fast_copy(self._plain, images)
             counter = VoteCounter(fast, precision, batch_size=self.batch_size)
@@ -75,7 +71,7 @@ class Certifier:
         return self._counters[key]
 
     def __call__(
-        self, images: Image | Batch, indices: Sequence[int] | None = None, *, watch: Watch | None = None
+        self, images: Image | Images, indices: Sequence[int] | None = None, *, watch: Watch | None = None
     ) -> list[Certificate]:
         """Certify images; indices, by default 0, 1, ... over all calls, give each its own noise."""
         settings, images = self.settings, as_batch(images)
@@ -98,7 +94,7 @@ class Certifier:
         ]
 
     def votes(
-        self, images: Image | Batch, indices: Sequence[int] | None = None, *, n: int, stage: Stage = "select"
+        self, images: Image | Images, indices: Sequence[int] | None = None, *, n: int, stage: Stage = "select"
     ) -> np.ndarray:
         """The votes [images, classes] of n draws of each image, without a certificate."""
         images = as_batch(images)
@@ -106,7 +102,7 @@ class Certifier:
         mechanisms = _localise(counter.model, images)
         return counter(mechanisms, images, names, n=n, stage=stage, seed=self.settings.seed)
 
-    def _identify(self, images: Batch, indices: Sequence[int] | None) -> list[int]:
+    def _identify(self, images: Images, indices: Sequence[int] | None) -> list[int]:
         """The indices of images, by default those that follow the ones before."""
         names = _names(images, range(self._next, self._next + len(images)) if indices is None else indices)
         self._next = max(self._next, *(name + 1 for name in names))
@@ -116,7 +112,7 @@ class Certifier:
         self,
         counter: VoteCounter,
         mechanism: Composition,
-        images: Batch,
+        images: Images,
         names: Sequence[int],
         selected: np.ndarray,
         rule: Rule,
@@ -147,7 +143,7 @@ class Certifier:
 
 def certify(
     model: SmoothedClassifier,
-    x: Image | Batch,
+    x: Image | Images,
     *,
     norm: Norm = "linf",
     n_select: int = 100,
@@ -177,28 +173,26 @@ def certify(
 
     Each call copies and checks the model. To certify many images one after another, use a Certifier.
     """
-    check_smoothed(model)
     images = as_batch(x)
     settings = CertifySettings(
         norm=norm,
-        n_select=as_whole("n_select", n_select, least=1, most=MOST_DRAWS),
-        n_estimate=as_whole("n_estimate", n_estimate, least=1, most=MOST_DRAWS),
-        alpha=check_alpha(alpha),
+        n_select=n_select,
+        n_estimate=n_estimate,
+        alpha=alpha,
         bound=bound,
         mode=mode,
         radii=cast("tuple[float, ...]", radii),
         tolerance=tolerance,
-        seed=as_whole("seed", seed, least=0),
+        seed=seed,
         precision=precision,
     )
-    check_drawing(settings.seed, _names(images, indices), precision)
     certificates = Certifier(model, settings, expect=len(images), batch_size=batch_size)(images, indices)
     return certificates if x.ndim == 4 else certificates[0]
 
 
 def predict(
     model: SmoothedClassifier,
-    x: Image | Batch,
+    x: Image | Images,
     *,
     n: int = 1000,
     alpha: float = 0.05,
@@ -214,14 +208,10 @@ def predict(
     draws: for images that others submit, use a seed that they cannot know. There is no radius. The command
     ``ars predict`` prints one, because it runs certify() on image files.
     """
-    check_smoothed(model)
-    n, alpha, seed = as_whole("n", n, least=1, most=MOST_DRAWS), check_alpha(alpha), as_whole("seed", seed, least=0)
-    images = as_batch(x)
+    n, alpha, images = as_whole("n", n, least=1, most=MOST_DRAWS), check_alpha(alpha), as_batch(x)
     if 2 * 0.5**n > alpha:
         raise ValueError(f"n={n} draws cannot tell two classes apart at alpha={alpha} even if all votes agree")
-    names = _names(images, indices)
-    check_drawing(seed, names, precision)
-    settings = CertifySettings(seed=seed, precision=precision)
+    names, settings = _names(images, indices), CertifySettings(seed=seed, precision=precision)
     certifier = Certifier(model, settings, batch_size=batch_size)
     predictions = []
     for counts, index in zip(certifier.votes(images, names, n=n, stage="estimate"), names, strict=True):
@@ -233,7 +223,7 @@ def predict(
                 p_value=p_value,
                 counts=tuple(int(count) for count in counts),
                 alpha=alpha,
-                seed=seed,
+                seed=settings.seed,
                 index=index,
             )
         )
@@ -282,13 +272,12 @@ def check_request(model: SmoothedClassifier, settings: CertifySettings, *, dim: 
 
 def make_rule(settings: CertifySettings, mechanism: Composition, *, dim: int) -> Rule:
     """The stopping rule for images of one mechanism; its radius gives the probability that each radius needs."""
-    schedule, alpha = settings.schedule, settings.alpha
-    if schedule.mode == "fixed":
-        return FixedRule(schedule, alpha=alpha, block=BLOCK)
-    if schedule.mode == "radius":
-        return RadiusRule(schedule, alpha=alpha, bound=settings.bound, block=BLOCK)
-    levels = levels_of(lambda p: mechanism.radius(p, 1 - p, norm=settings.norm, dim=dim), schedule.radii)
-    return CurveRule(schedule, levels, alpha=alpha, block=BLOCK)
+    if settings.mode == "fixed":
+        return FixedRule(settings.schedule, alpha=settings.alpha)
+    if settings.mode == "radius":
+        return RadiusRule(settings.schedule, alpha=settings.alpha, bound=settings.bound)
+    levels = levels_of(lambda p: mechanism.radius(p, 1 - p, norm=settings.norm, dim=dim), settings.radii)
+    return CurveRule(settings.schedule, levels, alpha=settings.alpha)
 
 
 def conclude(
@@ -336,7 +325,7 @@ def conclude(
     )
 
 
-def _localise(model: SmoothedClassifier, images: Batch) -> Sequence[Composition]:
+def _localise(model: SmoothedClassifier, images: Images) -> Sequence[Composition]:
     mechanisms = model.localise(images)
     for mechanism in {id(mechanism): mechanism for mechanism in mechanisms}.values():
         mechanism.eval()
@@ -352,11 +341,11 @@ def _runs(mechanisms: Sequence[Composition]) -> Iterator[tuple[Composition, slic
         start = part.stop
 
 
-def _names(images: Batch, indices: Sequence[int] | None) -> list[int]:
+def _names(images: Images, indices: Sequence[int] | None) -> list[int]:
     given = range(len(images)) if indices is None else indices
     if not isinstance(given, Iterable):
         raise ValueError(f"indices must be a list of whole numbers, one for each image, got {given!r}")
-    names = [as_whole("an image's index", index, least=0) for index in given]
+    names = [as_whole("an image's index", index, least=0, most=MOST_SEED) for index in given]
     if len(names) != len(images) or len(set(names)) != len(names):
         raise ValueError(f"need one distinct index for each of the {len(images)} images, got {names}")
     return names

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincc, betaln, ndtr, xlog1py, xlogy
 
-from ars.theory.rounding import ERROR
+from ars.theory.numbers import ERROR
 
 # Tolerance of the level search, in the radius or in Phi^-1 of the level: a larger level costs draws, not soundness.
 CLOSE = 1e-6
@@ -26,10 +26,6 @@ def level_of(radius_of: Callable[[float], float], radius: float) -> float | None
     radius_of(p) is the model's certified radius if a class has probability at least p and every other class at most
     1 - p. So a class whose probability exceeds the level is certified at the radius. For a Gaussian guarantee the level
     is Phi(radius / tau), found at once because the radius is linear in Phi^-1(p). In general it is searched for.
-
-    >>> from ars.theory import rs_radius_l2
-    >>> round(level_of(lambda p: rs_radius_l2(0.5, p, 1 - p), 0.5), 6)
-    0.841345
     """
     if radius == 0:
         return 0.5
@@ -71,9 +67,6 @@ def log_wealth(successes: ArrayLike, n: ArrayLike, *, prior: tuple[ArrayLike, Ar
     ln B(S+a, n-S+b) - ln B(a, b) + ln Ibar_p0(S+a, n-S+b) - ln Ibar_p0(a, b) - S ln p0 - (n-S) ln(1 - p0), with Ibar
     the upper incomplete beta ratio. p0 is a float64 number, so 1 - p0 is exact above 1/2. If either ratio underflows,
     the wealth is 0 (-inf): a floor under the posterior's would be unsound, and -ln 0 of the prior's would be +inf.
-
-    >>> float(log_wealth(0, 0, prior=(0.5, 0.5), p0=0.5).round(9))
-    -0.0
     """
     a, b = (np.asarray(part, dtype=np.float64) for part in prior)
     wins, draws, level = (np.asarray(part, dtype=np.float64) for part in (successes, n, p0))

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ars.certification.schedule import BLOCK
+from ars.certification.settings import BLOCK
 
 if TYPE_CHECKING:
     import torch

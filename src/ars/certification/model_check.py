@@ -10,9 +10,8 @@ The check refuses the defects that it detects. Passing means that no defect was 
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from itertools import combinations
-from typing import TypeVar, cast
+from typing import ParamSpec, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -21,7 +20,7 @@ from torch.nn.parameter import is_lazy
 
 from ars.certification.logits import NOT_A_NUMBER, alike, moves
 from ars.certification.memory import is_short_of_memory
-from ars.certification.schedule import BLOCK
+from ars.certification.settings import BLOCK
 from ars.certification.votes import VoteCounter, draw_logits
 from ars.kernels.backend import exact
 from ars.kernels.precision import autocast, current
@@ -29,6 +28,7 @@ from ars.smoothing import SmoothedClassifier
 from ars.smoothing.input_dependent import NearestNoise
 from ars.smoothing.mechanism import Images, Release, Step
 
+Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
 DRAWS = 8
@@ -99,15 +99,14 @@ def check_counting(counter: VoteCounter, images: Images) -> None:
     while True:
         try:
             usual = _among(counter, image, image, image, size)
-            other = _if_it_can(lambda: _among(counter, image, 1 - image, far, size))  # noqa: B023
+            other = _if_it_can(_among, counter, image, 1 - image, far, size)
             if other is None:  # such images do not suit; other noise does
                 other = _among(counter, image, image, image, size, attempt=1)
+            break
         except Exception as error:
             if not is_short_of_memory(error) or size == BLOCK:
                 raise
             size = max(BLOCK, size // 2 // BLOCK * BLOCK)  # as the counter does
-            continue
-        break
     if not alike(usual, other, images=1, rounded_to=torch.float32):
         raise ValueError(TIED)
 
@@ -127,7 +126,7 @@ def _among(counter: VoteCounter, image: Images, before: Images, after: Images, s
 def _check_alike(model: SmoothedClassifier, draws: Images, alone: Tensor, *, images: int) -> None:
     """Refuse different logits in batches than alone, unless only rounding at another batch size differs."""
     batches = [draws, *(torch.cat([draws, torch.full_like(draws, level)]) for level in LEVELS)]
-    answers = [_answer_if_it_can(model, batch, range(len(batch))) for batch in batches]
+    answers = [_if_it_can(_answer, model, batch, range(len(batch))) for batch in batches]
     rows = [answer[: len(alone)] for answer in answers if answer is not None]
     if all(alike(row, alone, images=images) for row in rows):
         return
@@ -145,14 +144,14 @@ def _takes_each_by_itself(model: SmoothedClassifier, draws: Images, answers: Seq
         return False
     order = torch.arange(size).roll(number // 2 + 1)
     batch = torch.cat([draws, torch.full_like(draws, LEVELS[0])])
-    moved = _answer_if_it_can(model, batch[order], order.tolist())
+    moved = _if_it_can(_answer, model, batch[order], order.tolist())
     if moved is None or not torch.equal(moved[order.argsort()][:number], answers[0]):
         return False
     for place, draw in enumerate(draws):
         for level in LEVELS:
             batch = torch.full_like(draws[:1], level).repeat(size, 1, 1, 1)
             batch[place] = draw
-            row = _answer_if_it_can(model, batch, range(size))
+            row = _if_it_can(_answer, model, batch, range(size))
             if row is not None and not torch.equal(row[place], answers[0][place]):
                 return False
     return True
@@ -169,7 +168,7 @@ def _undecided(model: SmoothedClassifier, images: Images) -> Images | None:
     for other in others:
         near, far, target = start, other, other
         for _ in range(HALVINGS):
-            answers = _answers_if_it_can(model, target.repeat_interleave(DRAWS, dim=0))
+            answers = _if_it_can(_one_by_one, model, target.repeat_interleave(DRAWS, dim=0))
             if answers is None:
                 break
             if moves(answers, images=1):
@@ -235,7 +234,7 @@ def _check_steps(model: SmoothedClassifier, image: Images) -> None:
     others = [1 - image, random, *(torch.full_like(image, level) for level in LEVELS)]  # grey is its own negative
     for number, (step, release) in enumerate(zip(model.mechanism.steps, releases, strict=True)):
         for other in others:
-            again = _if_it_can(partial(cast(Step, step).release, other, releases[:number], _generators(image, [0])))
+            again = _if_it_can(cast(Step, step).release, other, releases[:number], _generators(image, [0]))
             if again and not (torch.equal(again.weight, release.weight) and torch.equal(again.std, release.std)):
                 raise ValueError(
                     f"step {number} of the mechanism states a weight or a deviation that depends on the image itself, "
@@ -261,22 +260,14 @@ def _one_by_one(model: SmoothedClassifier, images: Images) -> Tensor:
     return torch.cat([_answer(model, images[seed : seed + 1], [seed]) for seed in range(len(images))])
 
 
-def _if_it_can(ask: Callable[[], Result]) -> Result | None:
+def _if_it_can(ask: Callable[Given, Result], *given: Given.args, **options: Given.kwargs) -> Result | None:
     """The result for images that the user did not give; None if the model cannot take them, which is no defect."""
     try:
-        return ask()
+        return ask(*given, **options)
     except torch.OutOfMemoryError:
         raise
     except Exception:
         return None
-
-
-def _answer_if_it_can(model: SmoothedClassifier, images: Images, seeds: Sequence[int]) -> Tensor | None:
-    return _if_it_can(lambda: _answer(model, images, seeds))
-
-
-def _answers_if_it_can(model: SmoothedClassifier, images: Images) -> Tensor | None:
-    return _if_it_can(lambda: _one_by_one(model, images))
 
 
 def _generators(images: Images, seeds: Sequence[int]) -> list[torch.Generator]:

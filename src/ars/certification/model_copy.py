@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from ars.certification.logits import NOT_A_NUMBER
 from ars.certification.memory import is_short_of_memory
-from ars.certification.schedule import BLOCK
+from ars.certification.settings import BLOCK
 from ars.certification.votes import draw_logits
 from ars.kernels.accelerate import accelerate
 from ars.kernels.precision import Precision, autocast, current

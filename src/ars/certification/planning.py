@@ -13,6 +13,7 @@ from scipy.special import betainccinv, betaincinv, ndtri
 from scipy.stats import beta, binom
 
 from ars.certification.bounds import TOP_SHARE, Bound
+from ars.certification.settings import BLOCK
 
 # Beta prior of p: Jeffreys' at 0, and more mass at 1, because smoothed classifiers are often almost unanimous. An
 # image with unanimous votes loses 1.4% of its radius at a tolerance of 1% (n_max = 50,000, alpha = .05); with
@@ -23,35 +24,30 @@ POSTERIOR_NODES = 48
 VOTE_NODES = 8
 
 
-def plan_draws(selected: Sequence[int], *, alpha: float, bound: Bound, n_max: int, tolerance: float, block: int) -> int:
+def plan_draws(selected: Sequence[int], *, alpha: float, bound: Bound, n_max: int, tolerance: float) -> int:
     """The smallest N, in whole blocks, whose expected radius is at least 1 - tolerance times that at n_max.
 
     The expectation is over the posterior of the candidate's probability given its selection votes. The other votes are
     distributed as in the selection draws. Radii are those of a Gaussian guarantee, up to its scale.
-
-    >>> plan_draws([100, 0], alpha=0.05, bound="cohen", n_max=50_000, tolerance=0.05, block=100) < 50_000
-    True
     """
     votes = sorted((int(count) for count in selected), reverse=True)
     runner_up = votes[1] if len(votes) > 1 else 0
-    return _plan(votes[0], runner_up, sum(votes), len(votes), alpha, bound, n_max, tolerance, block)
+    return _plan(votes[0], runner_up, sum(votes), len(votes), alpha, bound, n_max, tolerance)
 
 
 @lru_cache(maxsize=4096)
-def _plan(
-    top: int, second: int, n: int, classes: int, alpha: float, bound: Bound, n_max: int, tolerance: float, block: int
-) -> int:
+def _plan(top: int, second: int, n: int, classes: int, alpha: float, bound: Bound, n_max: int, tolerance: float) -> int:
     share = (second + 0.5) / (n - top + 0.5 * max(classes - 1, 1))
     middles = (np.arange(POSTERIOR_NODES) + 0.5) / POSTERIOR_NODES
     p = beta.ppf(middles, top + PRIOR_HITS, n - top + PRIOR_MISSES)
     rivals = max(classes - 1, 1)
     target = (1 - tolerance) * _expected_margin(p, share, rivals, n_max, alpha, bound)
-    low, high = 0, -(-n_max // block)
+    low, high = 0, -(-n_max // BLOCK)
     while high - low > 1:
         middle = (low + high) // 2
-        enough = _expected_margin(p, share, rivals, middle * block, alpha, bound) >= target
+        enough = _expected_margin(p, share, rivals, middle * BLOCK, alpha, bound) >= target
         low, high = (low, middle) if enough else (middle, high)
-    return min(n_max, high * block)
+    return min(n_max, high * BLOCK)
 
 
 def _expected_margin(p: NDArray[np.float64], share: float, rivals: int, n: int, alpha: float, bound: Bound) -> float:

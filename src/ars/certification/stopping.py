@@ -3,16 +3,17 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import get_args
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc, ndtri
+from scipy.special import ndtri
 
-from ars.certification.bounds import CHECKED, LEAST_LEVEL, Bound, check_alpha
+from ars.certification.bounds import Bound, check_alpha, most_misses
+from ars.certification.certificate import Ending, stopped_by_data
 from ars.certification.martingale import Floats, reaches
 from ars.certification.planning import plan_draws
-from ars.certification.schedule import Ending, Outcome, Schedule
+from ars.certification.settings import BLOCK, Schedule
 
 Votes = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -22,24 +23,23 @@ HOPELESS = 100.0
 # Looks are a block apart at first, later this share of the draws so far: few looks, and few unnecessary draws.
 SPACING = 0.05
 
-_GOING = 0
-_ENDINGS: tuple[Ending, ...] = get_args(Ending)
-_CODES = {ending: code for code, ending in enumerate(_ENDINGS, start=1)}
-
 
 @dataclass(frozen=True)
 class State:
-    """The state of the images of a batch: votes of the selection draws [b, classes], all else [b]."""
+    """The state of the images of a batch: votes of the selection draws [b, classes], all else [b].
+
+    ended holds an Ending for each image, or an empty text while it needs more draws.
+    """
 
     selected: Votes
     planned: Votes
     certified: Votes
-    ended: Votes
+    ended: NDArray[np.str_]
 
     @property
     def going(self) -> Flags:
         """Which images need more draws."""
-        return np.asarray(self.ended == _GOING)
+        return np.asarray(self.ended == "")
 
     @property
     def candidate(self) -> NDArray[np.intp]:
@@ -47,10 +47,36 @@ class State:
         return np.asarray(self.selected.argmax(axis=1))
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """How the draws of one image ended.
+
+    planned is the number of draws set before the first draw. certified is the number of certified radii of the grid.
+    p_lower is a lower bound on the class's probability, valid with probability at least 1 - alpha (curve only, else 0).
+    """
+
+    schedule: Schedule
+    planned: int
+    ended: Ending
+    counts: tuple[int, ...]
+    certified: int = 0
+    p_lower: float = 0.0
+
+    @property
+    def stopped_by_data(self) -> bool:
+        """Whether the votes must never be bounded again."""
+        return stopped_by_data(self.schedule.mode, self.ended)
+
+    @property
+    def radius(self) -> float:
+        """The largest certified radius of the grid, or 0."""
+        return self.schedule.radii[self.certified - 1] if self.certified else 0.0
+
+
 class Rule(ABC):
     """The draws of an image end at ``planned``, or earlier if ``_decide`` ends them."""
 
-    def __init__(self, schedule: Schedule, *, alpha: float, block: int = 100) -> None:
+    def __init__(self, schedule: Schedule, *, alpha: float, block: int = BLOCK) -> None:
         check_alpha(alpha)
         self.schedule, self.alpha, self.block = schedule, alpha, block
 
@@ -59,9 +85,9 @@ class Rule(ABC):
 
     def start(self, selected: Votes) -> State:
         """The state before the first draw; the plan depends on the selection draws alone."""
-        none = np.zeros(len(selected), dtype=np.int64)
         planned = np.array([self._plan(votes) for votes in selected], dtype=np.int64)
-        return State(np.asarray(selected, dtype=np.int64), planned, none, none)
+        certified, ended = np.zeros(len(selected), dtype=np.int64), np.full(len(selected), "")
+        return State(np.asarray(selected, dtype=np.int64), planned, certified, ended)
 
     def next_look(self, drawn: Votes, state: State) -> Votes:
         """The number of draws of each image at the next look: whole blocks, or all that are planned."""
@@ -74,10 +100,9 @@ class Rule(ABC):
         if (n > state.planned).any():
             raise ValueError(f"drew {n.max()} times where at most {state.planned[n.argmax()]} draws were planned")
         certified, hopeless = self._decide(state, counts, n)
-        ended = np.where(n == state.planned, _CODES["planned"], _GOING)
-        ended = np.where(hopeless & (ended == _GOING), _CODES["given up"], ended)
+        ended = np.where(n == state.planned, "planned", np.where(hopeless, "given up", ""))
         if self.schedule.radii:
-            ended = np.where(certified == len(self.schedule.radii), _CODES["certified"], ended)
+            ended = np.where(certified == len(self.schedule.radii), "certified", ended)
         return replace(state, certified=certified, ended=np.where(state.going, ended, state.ended))
 
     def outcomes(self, state: State, counts: Votes) -> list[Outcome]:
@@ -86,7 +111,7 @@ class Rule(ABC):
             Outcome(
                 schedule=self.schedule,
                 planned=int(planned),
-                ended=_ENDINGS[int(ended) - 1],
+                ended=cast(Ending, str(ended)),
                 counts=tuple(int(count) for count in votes),
                 certified=int(certified),
                 p_lower=self._p_lower(int(certified)),
@@ -126,17 +151,14 @@ class RadiusRule(Rule):
     loses to another class (class bounds).
     """
 
-    def __init__(self, schedule: Schedule, *, alpha: float, bound: Bound, block: int = 100) -> None:
-        super().__init__(schedule, alpha=alpha, block=block)
+    def __init__(self, schedule: Schedule, *, alpha: float, bound: Bound) -> None:
+        super().__init__(schedule, alpha=alpha)
         self.bound: Bound = bound
 
     def _plan(self, selected: Votes) -> int:
-        schedule = self.schedule
-        assert schedule.tolerance is not None
-        return plan_draws(
-            selected.tolist(), alpha=self.alpha, bound=self.bound, n_max=schedule.n_max, tolerance=schedule.tolerance,
-            block=self.block,
-        )  # fmt: skip
+        n_max, tolerance = self.schedule.n_max, self.schedule.tolerance
+        assert tolerance is not None
+        return plan_draws(selected.tolist(), alpha=self.alpha, bound=self.bound, n_max=n_max, tolerance=tolerance)
 
     def _decide(self, state: State, counts: Votes, n: Votes) -> tuple[Votes, Flags]:
         at = np.arange(len(counts)), state.candidate
@@ -165,7 +187,7 @@ class CurveRule(Rule):
     a level, at the end of the grid, cannot be certified by any number of votes.
     """
 
-    def __init__(self, schedule: Schedule, levels: Sequence[float], *, alpha: float, block: int = 100) -> None:
+    def __init__(self, schedule: Schedule, levels: Sequence[float], *, alpha: float, block: int = BLOCK) -> None:
         super().__init__(schedule, alpha=alpha, block=block)
         if len(levels) > len(schedule.radii) or any(not 0.5 <= p < 1 for p in levels) or sorted(levels) != [*levels]:
             raise ValueError(f"need a level from 1/2 up for each radius, in increasing order, got {tuple(levels)}")
@@ -217,22 +239,6 @@ class CurveRule(Rule):
         left, allowed = self.schedule.n_max - n, self.most_misses[level] - (n - wins)
         slim = _forecast(wins, n, prior, left, allowed) < ndtri(SLIM)
         return np.asarray((allowed < 0) | beaten | slim)
-
-
-def most_misses(n: int, p: float, alpha: float) -> int:
-    """The most misses of n draws at which P(Bin(n, p) >= hits) <= alpha, or -1.
-
-    >>> most_misses(100, 0.9, 0.05), most_misses(28, 0.9, 0.05)
-    (4, -1)
-    """
-    if alpha < LEAST_LEVEL:
-        return -1
-    low, high = -1, n
-    while high - low > 1:
-        middle = (low + high) // 2
-        passes = betainc(n - middle, middle + 1, p) <= alpha * CHECKED
-        low, high = (middle, high) if passes else (low, middle)
-    return low
 
 
 def _forecast(wins: Votes, n: Votes, prior: Floats, left: Votes, allowed: Votes) -> NDArray[np.float64]:

@@ -19,15 +19,14 @@ from torch import Tensor, nn
 
 from ars.certification.logits import NOT_A_NUMBER, check_logits
 from ars.certification.memory import suitable_batch
-from ars.certification.schedule import BLOCK, MOST_SEED
+from ars.certification.settings import BLOCK, MOST_SEED
 from ars.kernels.accelerate import COMPILE_AFTER, compile_for
 from ars.kernels.precision import Precision, autocast, check_precision, current
 from ars.smoothing import SmoothedClassifier
 from ars.smoothing.classifier import Combine
 from ars.smoothing.masked import WeightRange
-from ars.smoothing.mechanism import Generators, Images, Release, one_batch
-from ars.smoothing.steps import Composition
-from ars.theory.arguments import as_whole
+from ars.smoothing.mechanism import Composition, Generators, Images, Release, one_batch
+from ars.theory.numbers import as_whole
 
 Stage = Literal["select", "estimate"]
 Watch = Callable[[int], None]
@@ -47,14 +46,6 @@ def block_seed(seed: int, index: int, stage: Stage, block: int) -> int:
 def _hashed(seed: int, index: int) -> tuple[int, int]:
     start, high = np.random.SeedSequence([seed, index]).generate_state(2, np.uint32).tolist()
     return int(start), int(high)
-
-
-def check_drawing(seed: int, indices: Sequence[int], precision: Precision) -> None:
-    """Refuse seeds, indices and precisions that cannot be used for draws."""
-    indices = [as_whole("an image's index", index, least=0) for index in indices]
-    if max(as_whole("seed", seed, least=0), *indices, 0) > MOST_SEED:  # larger ones could share their noise
-        raise ValueError(f"seed and image indices must be below 2^32, got seed={seed}, index={max(indices, default=0)}")
-    check_precision(precision)
 
 
 class VoteCounter:
@@ -89,7 +80,9 @@ class VoteCounter:
 
         On a CPU, watch is called with the number of draws of each batch; other devices compute asynchronously.
         """
-        check_drawing(seed, indices, self.precision)
+        as_whole("seed", seed, least=0, most=MOST_SEED)  # larger ones could share their noise
+        for index in indices:
+            as_whole("an image's index", index, least=0, most=MOST_SEED)
         if n < 1 or first_block < 0:
             raise ValueError(f"n must be at least 1 and first_block at least 0, got {n} and {first_block}")
         per_image = -(-n // BLOCK)

@@ -19,7 +19,7 @@ from ars.cli.options import (
     override,
     settings_of,
 )
-from ars.cli.report import print_runs
+from ars.cli.table import print_runs
 from ars.cli.views import certification_view
 from ars.data.settings import PLACES, Data
 from ars.recipes.keys import meanings
@@ -30,7 +30,7 @@ from ars.workflows.request import Request
 from ars.workflows.world import World, read_world
 
 if TYPE_CHECKING:
-    from ars.workflows.imported_model import Source
+    from ars.workflows.imported_model import Given
 
 TEACH = """\
 Certify test images of a run. With probability at least 1 - alpha over the draws, no perturbation within the radius
@@ -98,7 +98,7 @@ def run(options: argparse.Namespace) -> int:
     """Certify, showing progress, and print a summary."""
     check_count("--shard-size", options.shard_size, least=1)
     check_count("--stages", options.stages, least=0)
-    folder, given = _folder_and_source(options)
+    folder, given, moved = _folder_and_model(options)
     world = read_world()
     settings = override(settings_of(folder, options.name, trained=options.model is None), options)
     request = Request(
@@ -107,6 +107,8 @@ def run(options: argparse.Namespace) -> int:
         name=options.name,
         shard_size=options.shard_size,
         given=given,
+        classifier=options.classifier,
+        moved=moved,
         at_most=options.examples is None and (options.model is not None or read_recipe(folder / RECIPE).at_most),
     )
     if options.engine == "ray" and options.memory is not None:
@@ -165,8 +167,8 @@ def certify_with_progress(
         save_stages(request, device=device, images=stages)
 
 
-def _folder_and_source(options: argparse.Namespace) -> "tuple[Path, Source | None]":
-    """The run folder, and the model if that folder alone does not hold it."""
+def _folder_and_model(options: argparse.Namespace) -> "tuple[Path, Given | None, tuple[str, ...]]":
+    """The run folder, the model if it was not trained here, and the new place of data that was moved."""
     if options.model is None:
         places = tuple(f"--data.{key}=" for key in PLACES)
         extra = [f"--{name}" for name in ("data", "sigma", "out") if getattr(options, name) is not None]
@@ -175,11 +177,7 @@ def _folder_and_source(options: argparse.Namespace) -> "tuple[Path, Source | Non
             raise ValueError(f"{extra[0]} belongs to a model that was not trained here; name it with --model")
         if options.folder is None:
             raise ValueError("name what to certify: a run folder, or --model PACKAGE:NAME --data KIND --out RUN")
-        if options.classifier is None and not options.overrides:
-            return options.folder, None
-        from ars.workflows.imported_model import Around
-
-        return options.folder, Around(options.folder, options.classifier, options.overrides)
+        return options.folder, None, tuple(options.overrides)
     if options.classifier is not None:
         raise ValueError("--classifier belongs to a run that was trained here; give its folder and leave --model out")
     if options.folder is not None:
@@ -194,4 +192,4 @@ def _folder_and_source(options: argparse.Namespace) -> "tuple[Path, Source | Non
 
     kind, colon, root = options.data.partition(":")
     place = (f"--data.root={root}",) if colon else ()
-    return options.out, Given(options.model, (f"--data.kind={kind}", *place, *options.overrides), options.sigma)
+    return options.out, Given(options.model, (f"--data.kind={kind}", *place, *options.overrides), options.sigma), ()

@@ -46,7 +46,7 @@ def add_to(commands: Subparsers) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Train, certify, report: the same budget for all methods, learning rates chosen on the validation images."""
-    from ars.cli.report import print_table
+    from ars.cli.table import print_table
     from ars.report import write_report
 
     folders = []

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ars.certification.bounds import BOUNDS
-from ars.certification.schedule import MODES
-from ars.certification.settings import CertifySettings
+from ars.certification.settings import MODES, CertifySettings
 from ars.data.settings import KEYS, PLACES
 from ars.recipes.read import imported_model, read_recipe
 from ars.runs.paths import GIVEN_SIGMA, MAIN, RECIPE

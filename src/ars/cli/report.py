@@ -4,13 +4,9 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ars.cli.options import Subparsers, add_command
 from ars.runs.paths import CERTIFY, MAIN, RECIPE
-
-if TYPE_CHECKING:
-    from ars.report import Table
 
 TEACH = """\
 Make a report from the records of one or more runs: a table, certified-accuracy curves, one line per image
@@ -23,8 +19,6 @@ unless they were changed.
   ars report results/digits --out report            every cell of one sweep
   ars report results --out again                    packed results, SWEEP/CELL: what ars results writes
 """
-WIDEST = 1000  # columns of a table that goes to a file
-FOLDED = 8  # letters of a name that stay beside each other in a narrow terminal
 
 
 def add_to(commands: Subparsers) -> None:
@@ -48,6 +42,7 @@ def run(options: argparse.Namespace) -> int:
                 "--partial and --json"
             )
         return write_packed(packed, options.out)
+    from ars.cli.table import print_table
     from ars.report import write_report
 
     report = write_report(run_folders(options.folders), options.out, name=options.name, partial=options.partial)
@@ -82,28 +77,3 @@ def write_packed(folder: Path, out: Path) -> int:
         )
     print(f"open {out / 'index.html'}")
     return 0
-
-
-def print_table(table: "Table", *, as_json: bool = False) -> None:
-    """The table for the terminal or for a program; no number is cut, however narrow the terminal is."""
-    from rich.console import Console
-
-    from ars.report import to_json, to_rich
-
-    if as_json:
-        print(to_json(table))
-    else:
-        console = Console()
-        least = to_rich(table, longest=FOLDED if console.is_terminal else None)
-        options = console.options.update(width=WIDEST)
-        console.width = max(console.width, console.measure(least, options=options).maximum)
-        console.print(to_rich(table))
-
-
-def print_runs(folders: Sequence[Path], *, name: str, as_json: bool = False) -> None:
-    """The table of certified runs."""
-    from ars.report.grouping import make_sections
-    from ars.report.table import make_table
-    from ars.runs.run import load_runs
-
-    print_table(make_table(make_sections(load_runs(folders, name=name))), as_json=as_json)

@@ -151,8 +151,7 @@ def train_with_progress(
     from ars.training.loop import Interrupted
     from ars.training.progress import Progress, Standing
     from ars.workflows.hardware import choose_device
-    from ars.workflows.train import open_ranks, train_run
-    from ars.workflows.watch import scalars
+    from ars.workflows.train import open_ranks, scalars, train_run
 
     world = read_team()
     device = choose_device(device_name, world.local)

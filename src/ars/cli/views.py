@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ars.report.measures import show_radius, unit_name
 from ars.theory import Norm
-from ars.workflows.progress import Progress
+from ars.workflows.request import Progress
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar

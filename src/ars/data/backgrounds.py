@@ -6,7 +6,7 @@ Pillow's antialiased bilinear filter. As in the paper, the aspect ratio is not k
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from ars.data.locate import BACKGROUNDS, cache_folders, cache_to_write, cached, 
 from ars.data.settings import DataError
 
 SUFFIX = ".safetensors"
+FILTER = "Pillow bilinear, antialiased"
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,16 @@ def write_pack(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, An
         beside.write_text(f"{digest}  {path.name}\n", encoding="ascii")
         pack.chmod(beside.stat().st_mode)  # safetensors makes files that only their owner can read
     return Pack(dict(tensors), dict(about), digest)
+
+
+def kept_pack(name: str, make: Callable[[], Mapping[str, Tensor]], *, source: str, side: int, listing: str) -> Pack:
+    """The pack of this name and listing from the cache; made and written if it is not there."""
+    path = f"{name}-{listing[:8]}{SUFFIX}"
+    if (kept := cached(path)) is not None:
+        return read_pack(kept)
+    about = {"source": source, "side": side, "filter": FILTER, "pillow": PIL.__version__, "listing": listing}
+    tensors = make()
+    return write_pack(cache_to_write() / path, tensors, about)
 
 
 def read_pack(path: Path) -> Pack:
@@ -82,7 +93,6 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-FILTER = "Pillow bilinear, antialiased"
 HELD_OUT = 0.05
 FEWEST = 2  # one training background is held out for validation, so one alone leaves none
 # Known collections, by their listing in a pack, and their names in tables and figures.
@@ -94,17 +104,11 @@ FORMER = {"5a1b19330ae73969bb7dd2a8e0f101bc8719ca7ca57a1a9af436b3bb71f6197e": SC
 
 @dataclass(frozen=True)
 class Backgrounds:
-    """Square backgrounds for training and testing, their name, and the digest of their pack."""
+    """Square backgrounds of each part, their name, and the digest of their pack."""
 
-    train: UInt8[Tensor, "n 3 k k"]
-    test: UInt8[Tensor, "m 3 k k"]
+    parts: Mapping[Part, UInt8[Tensor, "n 3 k k"]]
     name: str
     digest: str
-
-    def parts(self) -> dict[Part, UInt8[Tensor, "n 3 k k"]]:
-        """The backgrounds of each part; those for validation are held out from training."""
-        train, validation = held_out(len(self.train), HELD_OUT)
-        return {"train": self.train[train], "validation": self.train[validation], "test": self.test}
 
 
 def load_backgrounds(given: str | None, side: int) -> Backgrounds:
@@ -118,7 +122,9 @@ def load_backgrounds(given: str | None, side: int) -> Backgrounds:
         if shape != (3, side, side):
             raise DataError(f"the pack of backgrounds should hold {part} images 3x{side}x{side}, found {shape}")
     name = KNOWN.get(str(pack.about.get("listing")), f"backgrounds of {pack.about.get('source')}")
-    return Backgrounds(pack.tensors["train"], pack.tensors["test"], name, pack.sha256)
+    every, test = pack.tensors["train"], pack.tensors["test"]
+    train, validation = held_out(len(every), HELD_OUT)
+    return Backgrounds({"train": every[train], "validation": every[validation], "test": test}, name, pack.sha256)
 
 
 def _find_pack(given: str | None, side: int) -> Pack:
@@ -126,7 +132,9 @@ def _find_pack(given: str | None, side: int) -> Pack:
         return read_pack(Path(given).expanduser())
     if given is None and find(BACKGROUNDS) is None:
         stems = dict.fromkeys(Path(name).stem for name in BACKGROUNDS)
-        packs = [path for stem in stems for folder in cache_folders() for path in folder.glob(_pack_name(stem, side))]
+        packs = [
+            path for stem in stems for folder in cache_folders() for path in folder.glob(f"{stem}-{side}-*{SUFFIX}")
+        ]
         if len(packs) > 1:
             found = ", ".join(str(path) for path in packs)
             raise DataError(f"expected one pack of backgrounds at side {side}, found {found}; give data.backgrounds")
@@ -137,12 +145,13 @@ def _find_pack(given: str | None, side: int) -> Pack:
     names = files.images("train") + files.images("test")
     content = files.digest(names)
     listing = FORMER.get(content, content)
-    name = _pack_name(path.stem, side, listing[:8])
-    if (kept := cached(name)) is not None:
-        return read_pack(kept)
-    about = {"source": path.stem, "side": side, "filter": FILTER, "pillow": PIL.__version__, "listing": listing}
-    tensors = {part: _resized(files, part, side) for part in ("train", "test")}
-    return write_pack(cache_to_write() / name, tensors, about)
+    return kept_pack(
+        f"{path.stem}-{side}",
+        lambda: {part: _resized(files, part, side) for part in ("train", "test")},
+        source=path.stem,
+        side=side,
+        listing=listing,
+    )
 
 
 def _resized(files: Files, part: str, side: int) -> UInt8[Tensor, "n 3 k k"]:
@@ -157,7 +166,3 @@ def _resized(files: Files, part: str, side: int) -> UInt8[Tensor, "n 3 k k"]:
         picture = decode(files.read(name), f"{files.path}/{name}")
         images[index] = np.asarray(picture.resize((side, side), Image.Resampling.BILINEAR)).transpose(2, 0, 1)
     return torch.from_numpy(images)
-
-
-def _pack_name(stem: str, side: int, listing: str = "*") -> str:
-    return f"{stem}-{side}-{listing}{SUFFIX}"

@@ -3,11 +3,12 @@
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import islice
 from typing import Literal
 
 import numpy as np
@@ -16,6 +17,7 @@ from jaxtyping import Float, Float64, Int, Int64, Shaped, UInt8, UInt64
 from torch import Tensor
 
 from ars.atomic import write_whole
+from ars.data.image_files import to_unit
 from ars.data.locate import cache_to_write, cached
 from ars.data.settings import Data, DataError, Kind
 
@@ -24,15 +26,15 @@ Part = Literal["train", "validation", "test"]
 PARTS: tuple[Part, ...] = ("train", "validation", "test")
 ALL_ROWS = slice(None)
 Labelled = tuple[Float[Tensor, "b c h w"], Int[Tensor, " b"]]
+LabelledBytes = tuple[UInt8[Tensor, "b c h w"], Int[Tensor, " b"]]
+Moments = tuple[list[float], list[float]]
+MOMENTS_BATCHES = 20
 NAMED = 8  # classes that are named in full
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """The test images of the user's own folder: how they were chosen (in words), their files, and a digest of all.
-
-    order names their order.
-    """
+    """The test images of the user's own folder: how they were chosen, in words, and a digest of all files."""
 
     how: str
     files: tuple[str, ...]
@@ -90,7 +92,7 @@ class Benchmark(ABC):
         return None
 
     @abstractmethod
-    def moments(self) -> tuple[list[float], list[float]]:
+    def moments(self) -> Moments:
         """Mean and standard deviation of each channel over training inputs, for normalisation."""
 
     @abstractmethod
@@ -103,6 +105,60 @@ class Benchmark(ABC):
             raise ValueError(f"{self.title}: {split} indices run from 0 to {self.size(split) - 1}, got {list(indices)}")
 
 
+class ByteImages(Benchmark):
+    """A benchmark whose inputs are made as bytes, from images of which each has a label."""
+
+    seed: int
+    digest: str
+    """Identifies the bytes of the images, for the cache of moments."""
+    device: torch.device
+    moments_batch: int
+    _labels: Mapping[Part, Int[Tensor, " n"]]
+
+    @abstractmethod
+    def _put(self, device: torch.device) -> None:
+        """Place the tensors and batches on a device."""
+
+    def to(self, device: torch.device) -> "ByteImages":
+        """The same benchmark with its tensors or batches on the device."""
+        moved = copy(self)
+        moved._put(device)
+        return moved
+
+    @abstractmethod
+    def train_bytes(
+        self, epoch: int, *, seed: int, batch_size: int, start: int = 0, rows: slice = ALL_ROWS
+    ) -> Iterator[LabelledBytes]:
+        """The training batches as bytes: every image once in random order; a last short batch is dropped."""
+
+    def train_batches(
+        self, epoch: int, *, seed: int, batch_size: int, start: int = 0, rows: slice = ALL_ROWS
+    ) -> Iterator[Labelled]:
+        """The same batches on the device, in [0, 1]."""
+        for images, labels in self.train_bytes(epoch, seed=seed, batch_size=batch_size, start=start, rows=rows):
+            yield to_unit(images.to(self.device, non_blocking=True)), labels
+
+    def train_size(self) -> int:
+        """The number of images that are not held out."""
+        return len(self._labels["train"])
+
+    def size(self, split: Split) -> int:
+        """One input per image."""
+        return len(self._labels[split])
+
+    def labels(self, split: Split, indices: Sequence[int]) -> Int[Tensor, " b"]:
+        """The classes of these inputs; no input is made."""
+        self.check_indices(split, indices)
+        return self._labels[split][list(indices)]
+
+    def moments(self) -> Moments:
+        """Mean and standard deviation of each channel over training inputs; they are cached."""
+        size = min(self.moments_batch, self.train_size())
+        batches = self.train_bytes(0, seed=self.seed, batch_size=size)
+        images = (images for images, _ in islice(batches, MOMENTS_BATCHES))
+        return kept_moments(f"{self.title}, seed {self.seed}, {self.shape}, {self.digest}", images)
+
+
 def name_classes(names: Sequence[str]) -> str:
     """The classes by number; of many, only the first and the last.
 
@@ -111,9 +167,6 @@ def name_classes(names: Sequence[str]) -> str:
     """
     numbered = [name if name == str(number) else f"{number} {name}" for number, name in enumerate(names)]
     return ", ".join(numbered if len(names) <= NAMED else [*numbered[: NAMED - 1], "...", numbered[-1]])
-
-
-Moments = tuple[list[float], list[float]]
 
 
 def byte_moments(batches: Iterable[UInt8[Tensor, "_ c h w"]]) -> Moments:
@@ -131,16 +184,13 @@ def byte_moments(batches: Iterable[UInt8[Tensor, "_ c h w"]]) -> Moments:
     return mean.tolist(), variance.clamp_min(0).sqrt().tolist()
 
 
-def kept_moments(identity: str, batches: Callable[[], Iterable[UInt8[Tensor, "_ c h w"]]]) -> Moments:
-    """The moments of these batches, from the cache if they were computed before.
-
-    identity contains everything that determines the inputs, and names the file.
-    """
+def kept_moments(identity: str, batches: Iterable[UInt8[Tensor, "_ c h w"]]) -> Moments:
+    """The moments of these batches, from the cache if they were computed; identity says all that determines them."""
     name = f"moments-{hashlib.sha256(identity.encode()).hexdigest()[:16]}.json"
     if (path := cached(name)) is not None:
         content = json.loads(path.read_text(encoding="utf-8"))
         return content["mean"], content["std"]
-    mean, std = byte_moments(batches())
+    mean, std = byte_moments(batches)
     with suppress(OSError, DataError):  # without a writable cache they are computed again next time
         write_whole(cache_to_write() / name, json.dumps({"mean": mean, "std": std, "of": identity}))
     return mean, std
@@ -188,28 +238,10 @@ def held_out(count: int, share: float) -> tuple[list[int], list[int]]:
     return [index for index in range(count) if index not in out], sorted(out)
 
 
-def classes_in_turn(names: Sequence[str], labels: Sequence[int]) -> list[int]:
-    """An order of the names in rounds, with one name of each class per round as long as it has any.
-
-    Hashes choose the name and the order of the classes within a round. With a fixed order, taking every n-th name of n
-    classes would always give the same class.
-
-    >>> labels = [0, 0, 0, 0, 1, 1, 1, 2]
-    >>> [labels[index] for index in classes_in_turn("abcdefgh", labels)]
-    [2, 0, 1, 0, 1, 1, 0, 0]
-    """
-    of_class: dict[int, list[int]] = defaultdict(list)
-    for index in sorted(range(len(names)), key=lambda index: (share_of(names[index], "in its class"), names[index])):
-        of_class[labels[index]].append(index)
-    turns = [(turn, index) for indices in of_class.values() for turn, index in enumerate(indices)]
-    turns.sort(key=lambda pair: (pair[0], share_of(names[pair[1]], "in its round"), pair[1]))
-    return [index for _, index in turns]
-
-
 # The modules import this one, so they are imported when they are needed.
 OPENED_BY: dict[Kind, str] = {
     "digits": "ars.data.digits:DigitsOnPhotographs",
-    "cifar_backgrounds": "ars.data.cifar_backgrounds:cifar_on_backgrounds",
+    "cifar_backgrounds": "ars.data.cifar10:cifar_on_backgrounds",
     "celeba": "ars.data.celeba:celeba",
     "imagenet": "ars.data.imagenet:imagenet",
     "folder": "ars.data.folder:folder",

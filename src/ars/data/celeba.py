@@ -6,18 +6,16 @@ at least 10 pixels inside.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float32, UInt8
 
 from ars.data.benchmark import PARTS, Part, part_of, uniforms
-from ars.data.class_folders import Labels, Names, as_array
-from ars.data.crops import as_bytes, box_after_resizing, cut, holding_offset, resized
-from ars.data.decoding import DecodedImages
+from ars.data.crops import box_after_resizing, cut, holding_offset, resized
+from ars.data.decoding import DecodedImages, Pictures, as_array
 from ars.data.files import IMAGE_SUFFIXES, Files
-from ars.data.image_files import open_upright
+from ars.data.image_files import as_bytes, open_upright
 from ars.data.locate import CELEBA, locate
 from ars.data.settings import DataError
 
@@ -29,15 +27,33 @@ PAIRS = (("img_celeba", "list_landmarks_celeba"), ("img_align_celeba", "list_lan
 PARTITION: dict[str, Part] = {"0": "train", "1": "validation", "2": "test"}
 
 
-@dataclass(frozen=True)
-class Faces:
-    """Pictures with their attribute, landmarks and part, in the order of their names."""
+SHORT, SIDE, MARGIN = 240, 160, 10
+FEATURES = {"mouth": ("leftmouth", "rightmouth"), "eyes": ("lefteye", "righteye"), "nose": ("nose",), "face": POINTS}
 
-    names: Sequence[str]
-    positive: np.ndarray[Any, np.dtype[np.bool_]]
-    landmarks: Float32[np.ndarray, "n 5 2"]
-    parts: Sequence[Part]
-    aligned: bool
+
+@dataclass(frozen=True)
+class FacePictures(Pictures):
+    """Faces, labelled 1 if they have the attribute, and the landmarks that must stay in view."""
+
+    points: Mapping[Part, Float32[np.ndarray, "n p 2"]]
+
+    def view(self, part: Part, index: int, key: Sequence[int]) -> UInt8[np.ndarray, "3 160 160"]:
+        """The crop determined by the key."""
+        picture, path = self.open(part, index)
+        size, points = np.array(picture.size), self.points[part][index]
+        if (points < 0).any() or (points >= size).any():
+            raise DataError(
+                f"the landmarks of {path} are {points.tolist()}, outside its {size[0]}x{size[1]} pixels; "
+                "fix or remove its line in the landmark file"
+            )
+        whole = resized(*picture.size, SHORT)
+        scaled = points * (np.array(whole) / size)
+        left, top = (
+            holding_offset(whole[axis], SIDE, scaled[:, axis].tolist(), MARGIN, float(u))
+            for axis, u in enumerate(uniforms(key, 2))
+        )
+        box = box_after_resizing(*picture.size, short=SHORT, left=left, top=top, side=SIDE)
+        return as_bytes(cut(picture, box, SIDE, path))
 
 
 @dataclass(frozen=True)
@@ -57,22 +73,26 @@ class Table:
         return {picture: values[place] for picture, values in self.rows.items()}
 
 
-def read_faces(files: Files, attribute: str) -> Faces:
-    """All pictures with their metadata; refused if pictures and landmarks have different coordinate frames."""
+def read_faces(files: Files, attribute: str, feature: str) -> tuple[FacePictures, list[str], bool]:
+    """The faces with their metadata, the names of all in order, and whether they are aligned.
+
+    Pictures and landmarks in different coordinate frames are refused.
+    """
     if "index.csv" in (listed := set(files.names())):
         index = _table(files, "index.csv")
         prefix, attributes, landmarks = "", index, index
         split, identity = index.column("split"), index.column("identity")
-        parts = {
+        part_of_face = {
             name: "test" if split[name] == "test" else part_of(identity[name], validation=0.1) for name in index.rows
         }
     else:
         prefix, landmark_name = _pair(listed, files)
         attributes = _named(files, listed, "list_attr_celeba")
         landmarks = _named(files, listed, landmark_name)
-        parts = _public_parts(files, listed)
+        part_of_face = _public_parts(files, listed)
     value = attributes.column(attribute)
-    names = [name for name in sorted(landmarks.rows) if name in value and name in parts and prefix + name in listed]
+    known = value.keys() & part_of_face.keys()
+    names = [name for name in sorted(landmarks.rows) if name in known and prefix + name in listed]
     if not names:
         raise DataError(
             f"{files.path} lists {len(landmarks.rows)} faces, but has no picture of any in {prefix or 'it'}; add them"
@@ -82,10 +102,18 @@ def read_faces(files: Files, attribute: str) -> Faces:
         points = np.array([[float(axis[name]) for axis in axes] for name in names], np.float32).reshape(-1, 5, 2)
     except ValueError as error:
         raise DataError(f"{landmarks.path} should hold numbers ({error}); download it again") from error
-    positive = np.array([value[name] == "1" for name in names])
     pictures = [prefix + name for name in names]
     aligned = _check_frames(files, pictures, points, landmarks.path)
-    return Faces(pictures, positive, points, [parts[name] for name in names], aligned)
+    positive = np.array([value[name] == "1" for name in names], dtype=np.int64)
+    columns = [POINTS.index(point) for point in FEATURES[feature]]
+    of_part = {part: [n for n, name in enumerate(names) if part_of_face[name] == part] for part in PARTS}
+    faces = FacePictures(
+        files,
+        {part: as_array([pictures[number] for number in of_part[part]]) for part in PARTS},
+        {part: positive[of_part[part]] for part in PARTS},
+        {part: points[of_part[part]][:, columns] for part in PARTS},
+    )
+    return faces, pictures, aligned
 
 
 def _check_frames(files: Files, names: Sequence[str], points: Float32[np.ndarray, "n 5 2"], path: str) -> bool:
@@ -110,7 +138,7 @@ def _check_frames(files: Files, names: Sequence[str], points: Float32[np.ndarray
 def _pair(listed: Iterable[str], files: Files) -> tuple[str, str]:
     """A folder of pictures and its landmark file, or any that exist if none match."""
     folders: dict[str, str] = {}
-    for name in listed:
+    for name in sorted(listed):
         parts = name.split("/")
         for folder, _ in PAIRS:
             if folder in parts[:-1] and name.lower().endswith(IMAGE_SUFFIXES):
@@ -158,40 +186,6 @@ def _table(files: Files, name: str) -> Table:
     return Table(path, header[len(header) - width :], rows)
 
 
-SHORT, SIDE, MARGIN = 240, 160, 10
-FEATURES = {"mouth": ("leftmouth", "rightmouth"), "eyes": ("lefteye", "righteye"), "nose": ("nose",), "face": POINTS}
-
-
-@dataclass(frozen=True)
-class FacePictures:
-    """Faces, labelled 1 if they have the attribute, and the landmarks that must stay in view."""
-
-    files: Files
-    names: Mapping[Part, Names]
-    labels: Mapping[Part, Labels]
-    points: Mapping[Part, Float32[np.ndarray, "n p 2"]]
-
-    def view(self, part: Part, index: int, key: Sequence[int]) -> UInt8[np.ndarray, "3 160 160"]:
-        """The crop determined by the key."""
-        name = self.names[part][index].decode(errors="surrogateescape")
-        shown = f"{self.files.path}/{name}"
-        picture = open_upright(self.files.read(name), shown)
-        size, points = np.array(picture.size), self.points[part][index]
-        if (points < 0).any() or (points >= size).any():
-            raise DataError(
-                f"the landmarks of {shown} are {points.tolist()}, outside its {size[0]}x{size[1]} pixels; "
-                "fix or remove its line in the landmark file"
-            )
-        whole = resized(*picture.size, SHORT)
-        scaled = points * (np.array(whole) / size)
-        left, top = (
-            holding_offset(whole[axis], SIDE, scaled[:, axis].tolist(), MARGIN, float(u))
-            for axis, u in enumerate(uniforms(key, 2))
-        )
-        box = box_after_resizing(*picture.size, short=SHORT, left=left, top=top, side=SIDE)
-        return as_bytes(cut(picture, box, SIDE, shown))
-
-
 def celeba(
     *,
     attribute: str = "Mouth_Slightly_Open",
@@ -205,25 +199,15 @@ def celeba(
     if feature not in FEATURES:
         raise DataError(f"data.feature must be one of {', '.join(FEATURES)}, got {feature!r}")
     files = Files(locate(root, CELEBA, what="the CelebA files", key="data.root"))
-    faces = read_faces(files, attribute)
-    columns = [POINTS.index(point) for point in FEATURES[feature]]
-    chosen: dict[Part, np.ndarray[Any, np.dtype[np.intp]]] = {
-        part: np.flatnonzero([face == part for face in faces.parts]) for part in PARTS
-    }
-    pictures = FacePictures(
-        files,
-        {part: as_array([faces.names[index] for index in chosen[part]]) for part in PARTS},
-        {part: faces.positive[chosen[part]].astype(np.int64) for part in PARTS},
-        {part: faces.landmarks[chosen[part]][:, columns] for part in PARTS},
-    )
+    faces, names, aligned = read_faces(files, attribute, feature)
     name = attribute.replace("_", " ").lower()
     return DecodedImages(
-        pictures,
-        title=f"CelebA ({len(faces.names):,} {'aligned' if faces.aligned else 'in-the-wild'} images), {name}",
+        faces,
+        title=f"CelebA ({len(names):,} {'aligned' if aligned else 'in-the-wild'} images), {name}",
         class_names=(f"not {name}", name),
         side=SIDE,
         seed=seed,
-        digest=f"{feature} {files.digest(faces.names[:: max(1, len(faces.names) // 1000)])}",
+        digest=f"{feature} {files.digest(names[:: max(1, len(names) // 1000)])}",
         workers=workers,
         device=device,
     )

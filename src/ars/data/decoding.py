@@ -1,43 +1,49 @@
 """Benchmarks that decode their images when they are needed: CelebA, ImageNet, any folder."""
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Int, Int64, UInt8
+from jaxtyping import Int64, Shaped, UInt8
+from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from ars.data.benchmark import (
-    ALL_ROWS,
-    PARTS,
-    Benchmark,
-    Chosen,
-    Labelled,
-    Moments,
-    Part,
-    Split,
-    generator,
-    kept_moments,
-)
-from ars.data.image_files import to_unit
+from ars.data.benchmark import ALL_ROWS, PARTS, ByteImages, Chosen, Labelled, LabelledBytes, Part, Split, generator
+from ars.data.files import Files
+from ars.data.image_files import open_upright, to_unit
 from ars.data.settings import DataError
 
+Labels = Int64[np.ndarray, " n"]
+Names = Shaped[np.ndarray, " n"]
 
-@runtime_checkable
-class Pictures(Protocol):
+
+@dataclass(frozen=True)
+class Pictures(ABC):
     """Labelled pictures in files; can be pickled for other processes."""
 
-    @property
-    def labels(self) -> Mapping[Part, Int64[np.ndarray, " n"]]:
-        """The label of each picture of a part."""
+    files: Files
+    names: Mapping[Part, Names]
+    labels: Mapping[Part, Labels]
 
+    def open(self, part: Part, index: int) -> tuple[Image.Image, str]:
+        """A picture in its own mode, and its path for messages."""
+        name = self.names[part][index].decode(errors="surrogateescape")
+        path = f"{self.files.path}/{name}"
+        return open_upright(self.files.read(name), path), path
+
+    @abstractmethod
     def view(self, part: Part, index: int, key: Sequence[int]) -> UInt8[np.ndarray, "3 h w"]:
         """The model's view of a picture; everything random about it is hashed from the key."""
+
+
+def as_array(names: Sequence[str]) -> Names:
+    """Names as bytes: reference counts would cause a million Python strings to be copied into every worker."""
+    return np.array([name.encode(errors="surrogateescape") for name in names], dtype=np.bytes_)
 
 
 @dataclass(frozen=True)
@@ -108,17 +114,18 @@ class DecodingPool:
         return loader, requests
 
 
-MOMENTS_BATCH, MOMENTS_BATCHES = 100, 20
 CHECKED_AT_ONCE = 32
 AT_ONCE = 64  # up to this many examples are decoded in the calling process instead of the workers
 
 
-class DecodedImages(Benchmark):
+class DecodedImages(ByteImages):
     """Pictures with random views in training and one fixed view per index in validation and testing.
 
     The random view of a training image is hashed from (seed, epoch, index), so the number of workers and interruptions
     change no pixel.
     """
+
+    moments_batch = 100
 
     def __init__(
         self,
@@ -137,48 +144,28 @@ class DecodedImages(Benchmark):
         self.title, self.class_names, self.seed, self.digest = title, class_names, seed, digest
         self.shape, self.chosen = (3, side, side), chosen
         self.workers = cores() if workers is None else workers
-        self.device = device or torch.device("cpu")
         self._pictures = pictures
-        self._labels = {part: torch.from_numpy(pictures.labels[part]).to(self.device) for part in PARTS}
-        self._need("test")
-        self._pool = DecodingPool(pictures, self.workers, pin=self.device.type == "cuda")
         self._here = DecodingPool(pictures, 0)
+        self._put(device or torch.device("cpu"))
+        self._need("test")
 
-    def to(self, device: torch.device) -> "DecodedImages":
-        """The same benchmark with its batches on the device."""
-        moved = copy(self)
-        moved.device = device
-        moved._labels = {part: labels.to(device) for part, labels in self._labels.items()}
-        moved._pool = DecodingPool(self._pictures, self.workers, pin=device.type == "cuda")
-        return moved
+    def _put(self, device: torch.device) -> None:
+        self.device = device
+        self._labels = {part: torch.from_numpy(self._pictures.labels[part]).to(device) for part in PARTS}
+        self._pool = DecodingPool(self._pictures, self.workers, pin=device.type == "cuda")
 
     def _need(self, part: Part) -> None:
         """Refuse a part without images; a benchmark with only test images is allowed until others are needed."""
         if not len(self._labels[part]):
             raise DataError(f"{self.title}: the {part} part should hold images, found none; add some")
 
-    def train_size(self) -> int:
-        """The number of images that are not held out."""
-        return len(self._labels["train"])
-
-    def size(self, split: Split) -> int:
-        """One input per image."""
-        return len(self._labels[split])
-
-    def train_batches(
-        self, epoch: int, *, seed: int, batch_size: int, start: int = 0, rows: slice = ALL_ROWS
-    ) -> Iterator[Labelled]:
-        """Every training image once in random order; a last short batch is dropped."""
-        for images, labels in self.train_bytes(epoch, seed=seed, batch_size=batch_size, start=start, rows=rows):
-            yield to_unit(images.to(self.device, non_blocking=True)), labels
-
     def train_bytes(
-        self, epoch: int, *, seed: int, batch_size: int, start: int = 0, end: int | None = None, rows: slice = ALL_ROWS
-    ) -> Iterator[tuple[UInt8[Tensor, "b 3 h w"], Int[Tensor, " b"]]]:
-        """The training batches from number start to end as bytes, on the CPU."""
+        self, epoch: int, *, seed: int, batch_size: int, start: int = 0, rows: slice = ALL_ROWS
+    ) -> Iterator[LabelledBytes]:
+        """The training batches as bytes, on the CPU."""
         self._need("train")
         order = torch.randperm(self.train_size(), generator=generator(seed, epoch)).numpy()
-        starts = range(0, self.train_size() - batch_size + 1, batch_size)[start:end]
+        starts = range(0, self.train_size() - batch_size + 1, batch_size)[start:]
         batches = [order[at : at + batch_size][rows] for at in starts]
         queue = (Request("train", chosen.tolist(), (seed, epoch)) for chosen in batches)
         for chosen, images in zip(batches, self._pool.decode(queue), strict=True):
@@ -195,11 +182,6 @@ class DecodedImages(Benchmark):
         images = torch.cat(list(pool.decode(queue))) if len(indices) else torch.empty(0, *self.shape, dtype=torch.uint8)
         return to_unit(images.to(self.device)), self._labels[split][list(indices)]
 
-    def labels(self, split: Split, indices: Sequence[int]) -> Int[Tensor, " b"]:
-        """The classes of these inputs; nothing is decoded."""
-        self.check_indices(split, indices)
-        return self._labels[split][list(indices)]
-
     def check(self) -> int:
         """Decode every image once and return their number; an error names the first that cannot be decoded."""
         queue = (
@@ -208,16 +190,6 @@ class DecodedImages(Benchmark):
             for at in range(0, len(self._labels[part]), CHECKED_AT_ONCE)
         )
         return sum(len(batch) for batch in self._pool.decode(queue))
-
-    def moments(self) -> Moments:
-        """Mean and standard deviation of each channel over training inputs; they are cached."""
-        size = min(MOMENTS_BATCH, self.train_size())
-
-        def batches() -> Iterator[UInt8[Tensor, "b 3 h w"]]:
-            every = self.train_bytes(0, seed=self.seed, batch_size=size, end=MOMENTS_BATCHES)
-            return (images for images, _ in every)
-
-        return kept_moments(f"{self.title}, seed {self.seed}, {self.shape}, {self.digest}", batches)
 
 
 def cores() -> int:

@@ -8,18 +8,24 @@ not changed.
 """
 
 import warnings
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
-import PIL
+import numpy as np
 import torch
+from jaxtyping import UInt8
+from PIL import Image
 
-from ars.data.backgrounds import FILTER, SUFFIX, Pack, load_backgrounds, read_pack, write_pack
-from ars.data.benchmark import PARTS, Benchmark, Chosen, Part, classes_in_turn, part_of
-from ars.data.class_folders import Listing, class_of, class_pictures, find_unreadable
-from ars.data.decoding import DecodedImages, DecodingPool, Request, cores
+from ars.data.backgrounds import Pack, kept_pack, load_backgrounds
+from ars.data.benchmark import PARTS, Benchmark, Chosen, Part, part_of, share_of, uniforms
+from ars.data.crops import DRAWS, centre_box, cut, random_resized_box
+from ars.data.decoding import DecodedImages, DecodingPool, Pictures, Request, as_array, cores
 from ars.data.files import Files
-from ars.data.locate import cache_to_write, cached, locate
+from ars.data.image_files import as_bytes, decode
+from ars.data.locate import locate
 from ars.data.pasted import Material, PastedImages
 from ars.data.settings import DataError, DataWarning
 
@@ -29,6 +35,65 @@ TEST_TOPS = ("test", "val")
 TOPS = ("train", "val", "valid", "validation", "test")
 PACKED_AT_ONCE = 64
 IN_TURN = "classes in turn"  # the order of the test images; earlier versions ordered them by name
+
+
+Listing = tuple[list[str], list[int]]
+"""The file names of a part, and their labels."""
+
+
+@dataclass(frozen=True)
+class ClassPictures(Pictures):
+    """Training shows a random box of at least the share smallest of the area, flipped half of the time.
+
+    The other parts show the centre after resizing the short side to short.
+    """
+
+    side: int
+    short: int
+    smallest: float
+
+    def view(self, part: Part, index: int, key: Sequence[int]) -> UInt8[np.ndarray, "3 s s"]:
+        """The model's view of a picture."""
+        picture, path = self.open(part, index)
+        if part != "train":
+            box = centre_box(*picture.size, short=self.short, side=self.side)
+            return as_bytes(cut(picture, box, self.side, path))
+        u = uniforms(key, DRAWS + 1)
+        box = random_resized_box(*picture.size, u[:DRAWS], smallest=self.smallest)
+        square = cut(picture, box, self.side, path, fast=True)
+        return as_bytes(square.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if u[DRAWS] < 0.5 else square)
+
+
+def class_pictures(
+    files: Files, listings: Mapping[Part, Listing], *, side: int, short: int, smallest: float
+) -> ClassPictures:
+    """The pictures of listings."""
+    names = {part: as_array(listing[0]) for part, listing in listings.items()}
+    labels = {part: np.array(listing[1], dtype=np.int64) for part, listing in listings.items()}
+    return ClassPictures(files, names, labels, side, short, smallest)
+
+
+def class_of(name: str, under: str = "") -> str:
+    """The class folder of a file.
+
+    >>> class_of("train/n01440764/n01440764_18.JPEG", "train")
+    'n01440764'
+    """
+    return name.removeprefix(f"{under}/" if under else "").split("/")[0]
+
+
+def find_unreadable(files: Files, names: Sequence[str], *, workers: int) -> dict[str, str]:
+    """The files that cannot be read, and why."""
+
+    def fault(name: str) -> str:
+        try:
+            decode(files.read(name), f"{files.path}/{name}")
+        except DataError as error:
+            return str(error)
+        return ""
+
+    with ThreadPoolExecutor(max(1, workers)) as pool:
+        return {name: reason for name, reason in zip(names, pool.map(fault, names), strict=True) if reason}
 
 
 def folder(
@@ -65,9 +130,8 @@ def folder(
         raise DataError(f"data.pasted, the side of pasted images, must be at most data.size = {size}, got {pasted}")
     pack = _packed(files, listings, digest, stem=stem, side=pasted, workers=workers)
     scenes = load_backgrounds(backgrounds, size)
-    onto = scenes.parts()
     return PastedImages(
-        {part: Material(pack.tensors[part], torch.tensor(listings[part][1]), onto[part]) for part in PARTS},
+        {part: Material(pack.tensors[part], torch.tensor(listings[part][1]), scenes.parts[part]) for part in PARTS},
         title=f"{stem}, {pasted}x{pasted} on {scenes.name}, k = {size}",
         class_names=classes,
         seed=seed,
@@ -83,23 +147,28 @@ def list_classes(
     """The files of each part with their labels, the classes in the order of their names, and the test images."""
     tops = files.folders()
     test_top = next((name for name in TEST_TOPS if name in tops), None)
-    split = "train" in tops and test_top is not None
-    tested = tops == [test_top] or (files.wrapped in TEST_TOPS and not split)  # nothing to train on
-    listings: dict[Part, Listing] = {part: ([], []) for part in PARTS}
-    shown = ("train", str(test_top)) if split else (test_top or "",) if tested else ("",)
-    classes = files.folders(shown[0])
+    # the shares of each folder's images that are held out for validation and for testing
+    if test_top and "train" in tops:
+        shares = {"train": (VALIDATION, 0.0), test_top: (0.0, 1.0)}
+    elif tops == [test_top] or files.wrapped in TEST_TOPS:
+        shares = {test_top or "": (0.0, 1.0)}
+    else:
+        shares = {"": (VALIDATION, TEST)}
+    first, *_ = shares
+    classes = files.folders(first)
     if len(classes) < 2:
         raise DataError(
             f"{files.path} should hold at least two class folders with images, or train/ and test/ (or test/ alone) "
             f"with them, found {', '.join(classes) or 'none'}"
         )
-    _check_classes(files, shown[0], classes)
-    for top in shown:
+    _check_classes(files, first, classes)
+    listings: dict[Part, Listing] = {part: ([], []) for part in PARTS}
+    for top, (validation, test) in shares.items():
         names = files.images(top)
         present = {class_of(name, top) for name in names}
         for missing in (name for name in classes if name not in present):
             raise DataError(f"the class folder {files.path / top / missing} should hold images, found none; add some")
-        for unknown in sorted(present - set(classes)) if split and top == test_top else ():
+        for unknown in sorted(present - set(classes)) if top != first else ():
             raise DataError(f"{files.path / top / unknown} is a class that train/ does not have; add or remove it")
         if skip_unreadable:
             bad = find_unreadable(files, names, workers=workers)
@@ -107,28 +176,42 @@ def list_classes(
                 warnings.warn(f"skipped: {reason}", DataWarning, stacklevel=3)
             names = [name for name in names if name not in bad]
         for name in (name for name in names if class_of(name, top) in classes):
-            part = (
-                "test"
-                if tested or (split and top != "train")
-                else part_of(name, validation=VALIDATION, test=0.0 if split else TEST)
-            )
-            listings[part][0].append(name)
-            listings[part][1].append(classes.index(class_of(name, top)))
+            paths, labels = listings[part_of(name, validation=validation, test=test)]
+            paths.append(name)
+            labels.append(classes.index(class_of(name, top)))
     count = sum(len(names) for names, _ in listings.values())
-    if count and not listings["test"][0]:
+    names, labels = listings["test"]
+    if count and not names:
         raise DataError(
             f"{files.path} holds {count} images, but none falls into the tenth for testing, which is chosen by name; "
             "add some, or put the test images below test/ in class folders"
         )
     how = f"those in {test_top or files.wrapped}/"
-    if not (tested or split):
+    if shares == {"": (VALIDATION, TEST)}:
         advice = "to choose them yourself, use train/ and test/, or test/ alone"
         how = f"about a tenth of all {count}, chosen by name ({advice})"
-    names, labels = listings["test"]
     order = classes_in_turn(names, labels)
-    listings["test"] = [names[index] for index in order], [labels[index] for index in order]
-    tests = tuple(listings["test"][0])
-    return listings, classes, Chosen(how, tests, files.content_digest(tests), IN_TURN)
+    tests = [names[index] for index in order]
+    listings["test"] = tests, [labels[index] for index in order]
+    return listings, classes, Chosen(how, tuple(tests), files.content_digest(tests), IN_TURN)
+
+
+def classes_in_turn(names: Sequence[str], labels: Sequence[int]) -> list[int]:
+    """An order of the names in rounds, with one name of each class per round as long as it has any.
+
+    Hashes choose the name and the order of the classes within a round. With a fixed order, taking every n-th name of n
+    classes would always give the same class.
+
+    >>> labels = [0, 0, 0, 0, 1, 1, 1, 2]
+    >>> [labels[index] for index in classes_in_turn("abcdefgh", labels)]
+    [2, 0, 1, 0, 1, 1, 0, 0]
+    """
+    of_class: dict[int, list[int]] = defaultdict(list)
+    for index in sorted(range(len(names)), key=lambda index: (share_of(names[index], "in its class"), names[index])):
+        of_class[labels[index]].append(index)
+    turns = [(turn, index) for indices in of_class.values() for turn, index in enumerate(indices)]
+    turns.sort(key=lambda pair: (pair[0], share_of(names[pair[1]], "in its round"), pair[1]))
+    return [index for _, index in turns]
 
 
 def _check_classes(files: Files, top: str, classes: Sequence[str]) -> None:
@@ -145,18 +228,18 @@ def _check_classes(files: Files, top: str, classes: Sequence[str]) -> None:
 
 def _packed(files: Files, listings: dict[Part, Listing], digest: str, *, stem: str, side: int, workers: int) -> Pack:
     """The centre of every image at this side, decoded once."""
-    name = f"{stem}-pasted-{side}-{digest[:8]}{SUFFIX}"
-    if (kept := cached(name)) is not None:
-        return read_pack(kept)
-    tensors: dict[str, torch.Tensor] = {}
-    for part in PARTS:
-        # test views for every part: the whole centre, never flipped
-        pictures = class_pictures(files, {"test": listings[part]}, side=side, short=side, smallest=1.0)
-        count = len(listings[part][0])
-        if not count:
-            raise DataError(f"{files.path}: the {part} part should hold images, found none; add some")
-        starts = range(0, count, PACKED_AT_ONCE)
-        queue = [Request("test", list(range(at, min(at + PACKED_AT_ONCE, count))), ()) for at in starts]
-        tensors[part] = torch.cat(list(DecodingPool(pictures, workers).decode(queue)))
-    about = {"source": stem, "side": side, "filter": FILTER, "pillow": PIL.__version__, "listing": digest}
-    return write_pack(cache_to_write() / name, tensors, about)
+
+    def centres() -> dict[str, torch.Tensor]:
+        tensors: dict[str, torch.Tensor] = {}
+        for part in PARTS:
+            # test views for every part: the whole centre, never flipped
+            pictures = class_pictures(files, {"test": listings[part]}, side=side, short=side, smallest=1.0)
+            count = len(listings[part][0])
+            if not count:
+                raise DataError(f"{files.path}: the {part} part should hold images, found none; add some")
+            starts = range(0, count, PACKED_AT_ONCE)
+            queue = [Request("test", list(range(at, min(at + PACKED_AT_ONCE, count))), ()) for at in starts]
+            tensors[part] = torch.cat(list(DecodingPool(pictures, workers).decode(queue)))
+        return tensors
+
+    return kept_pack(f"{stem}-pasted-{side}", centres, source=stem, side=side, listing=digest)

@@ -17,6 +17,10 @@ from ars.data.settings import DataError
 SIXTEEN_BITS = ("PNG", "PPM")  # formats whose mode I has at most 16 bits; some versions of Pillow open greys as I
 WHITE_IS_ZERO = 0, 0x0106  # the value and the TIFF tag
 SAVE = "save it with 8 bits per channel"
+TOO_DARK = (
+    "has 16 bits per channel but no value above a quarter of the range, so it may have 8, 12 or 14 bits and would be "
+    f"too dark; {SAVE}, or scale it to 16 bits"
+)
 
 
 def doubt(picture: ImageFile.ImageFile) -> str:
@@ -29,30 +33,22 @@ def doubt(picture: ImageFile.ImageFile) -> str:
         return f"holds floating-point numbers of unknown range; {SAVE}"
     if picture.mode == "I" and picture.format not in SIXTEEN_BITS:
         return f"holds 32-bit or signed integers of unknown range; {SAVE}"
-    if picture.mode.startswith("I") and getattr(picture, "tag_v2", {}).get(tag) == value:
-        return f"has inverted 16-bit greys, which are not supported; {SAVE}"
-    if _may_be_shallower(picture):
-        return (
-            "has 16 bits per channel but no value above a quarter of the range, so it may have 8, 12 or 14 bits and "
-            f"would be too dark; {SAVE}, or scale it to 16 bits"
-        )
-    return ""
+    if picture.mode.startswith("I"):
+        if getattr(picture, "tag_v2", {}).get(tag) == value:
+            return f"has inverted 16-bit greys, which are not supported; {SAVE}"
+        too_dark = 0 < int(np.asarray(picture).max()) < 2**14
+    elif of_16_bits(picture):
+        # Pillow keeps the upper 8 bits, so 8-bit values are lost and look black
+        colours = [band for band, name in enumerate(picture.getbands()) if name not in "Aa"]
+        too_dark = int(np.atleast_3d(np.asarray(picture))[..., colours].max()) < 2**6
+    else:
+        return ""
+    return TOO_DARK if too_dark else ""
 
 
 def of_16_bits(picture: ImageFile.ImageFile) -> bool:
     """Whether an opened picture has 16 bits per channel in its file; Pillow keeps 8 bits of colours."""
     return picture.mode.startswith("I") or any(re.search(";16[BLN]", str(tile[3])) for tile in picture.tile)
-
-
-def _may_be_shallower(picture: ImageFile.ImageFile) -> bool:
-    """Whether a picture with 16 bits per channel has no value of 2^14 or more, unless it is black."""
-    if picture.mode.startswith("I"):
-        return 0 < int(np.asarray(picture).max()) < 2**14
-    if not of_16_bits(picture):
-        return False
-    colours = [band for band, name in enumerate(picture.getbands()) if name not in "Aa"]
-    # Pillow keeps the upper 8 bits, so 8-bit values are lost and look black
-    return int(np.atleast_3d(np.asarray(picture))[..., colours].max()) < 2**6
 
 
 ORIENTATION = 0x0112  # the EXIF tag
@@ -61,7 +57,7 @@ UNREADABLE = (OSError, SyntaxError, ValueError, RuntimeError, Image.Decompressio
 
 def read_image(path: Path) -> Float[Tensor, "3 h w"]:
     """An image file as RGB in [0, 1], in its EXIF orientation."""
-    return as_tensor(decode(read_file(path), str(path)))
+    return to_unit(torch.from_numpy(as_bytes(decode(read_file(path), str(path)))))
 
 
 def read_file(path: Path) -> bytes:
@@ -76,11 +72,6 @@ def read_file(path: Path) -> bytes:
         raise DataError(f"{path} is a folder; name the image files in it, such as {path / '*.png'}") from None
     except OSError as error:
         raise DataError(f"{path} cannot be read as an image: {error}") from error
-
-
-def as_tensor(picture: Image.Image) -> Float[Tensor, "3 h w"]:
-    """An RGB picture in [0, 1]."""
-    return to_unit(torch.from_numpy(np.array(picture)).permute(2, 0, 1))
 
 
 def write_picture(picture: Image.Image, path: Path) -> None:
@@ -178,3 +169,8 @@ def to_unit(images: UInt8[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     [0.0, 1.0]
     """
     return images.to(torch.float32).mul_(1 / 255)
+
+
+def as_bytes(picture: Image.Image) -> UInt8[np.ndarray, "3 h w"]:
+    """The pixels of an RGB picture, channels first."""
+    return np.array(np.asarray(picture).transpose(2, 0, 1), order="C")

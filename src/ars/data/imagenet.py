@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 import torch
 
 from ars.data.benchmark import PARTS, Part, part_of
-from ars.data.class_folders import Listing, class_of, class_pictures
 from ars.data.decoding import DecodedImages
 from ars.data.files import Files
+from ars.data.folder import Listing, class_of, class_pictures
 from ars.data.locate import IMAGENET, locate
 from ars.data.settings import DataError
 

@@ -29,11 +29,8 @@ def data_folder() -> Path | None:
 def find(names: Sequence[str]) -> Path | None:
     """The first of these names that exists in the data folder; empty folders do not count."""
     folder = data_folder()
-    return next((folder / name for name in names if _holds_something(folder / name)), None) if folder else None
-
-
-def _holds_something(path: Path) -> bool:
-    return any(path.iterdir()) if path.is_dir() else path.exists()
+    paths = [folder / name for name in names] if folder else []
+    return next((path for path in paths if (any(path.iterdir()) if path.is_dir() else path.exists())), None)
 
 
 def locate(given: str | None, names: Sequence[str], *, what: str, key: str) -> Path:
@@ -132,9 +129,9 @@ def size_of(path: Path) -> int:
 def check(settings: Data) -> Iterator[str]:
     """Read all data of the benchmark, and yield lines about what is correct; the first fault is an error."""
     from ars.data.benchmark import open_benchmark
-    from ars.data.class_folders import find_unreadable
     from ars.data.decoding import DecodedImages
     from ars.data.files import Files
+    from ars.data.image_files import decode
 
     benchmark = open_benchmark(settings)
     train, validation, test = benchmark.train_size(), benchmark.size("validation"), benchmark.size("test")
@@ -146,8 +143,8 @@ def check(settings: Data) -> Iterator[str]:
     if settings.kind == "cifar_backgrounds" and scenes and not str(scenes).endswith(".safetensors"):
         files = Files(Path(scenes))
         names = files.images()
-        for reason in find_unreadable(files, names).values():
-            raise DataError(reason)
+        for name in names:
+            decode(files.read(name), f"{files.path}/{name}")
         yield f"{scenes}: {len(names):,} backgrounds read"
 
 

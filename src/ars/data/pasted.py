@@ -1,9 +1,7 @@
 """Small images on larger backgrounds: the distractor benchmark, composed on the device from bytes stored there."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass
-from itertools import islice
 
 import numpy as np
 import torch
@@ -14,14 +12,13 @@ from torch.nn.functional import pad
 from ars.data.benchmark import (
     ALL_ROWS,
     PARTS,
-    Benchmark,
+    ByteImages,
     Chosen,
     Labelled,
-    Moments,
+    LabelledBytes,
     Part,
     Split,
     generator,
-    kept_moments,
     words,
 )
 from ars.data.image_files import to_unit
@@ -63,9 +60,6 @@ def crop_padded(
     return pad(images, [padding] * 4)[of, torch.arange(channels, device=images.device)[:, None, None], rows, columns]
 
 
-AT_ONCE, MOMENTS_BATCHES = 500, 20
-
-
 @dataclass(frozen=True)
 class Material:
     """The images and backgrounds of one part; without backgrounds, the inputs are the images."""
@@ -80,13 +74,15 @@ class Material:
         return Material(self.images.to(device), self.labels.to(device), backgrounds)
 
 
-class PastedImages(Benchmark):
+class PastedImages(ByteImages):
     """Each image at a random slot along the border of a background; flips come before pasting.
 
     Training draws background, slot and flip at random. For a validation or test image, background and slot are hashed
     from (seed, split, index), and there is no flip. Parts share neither images nor backgrounds. Without backgrounds,
     training may show random crops of the images, padded with black pixels.
     """
+
+    moments_batch = 500
 
     def __init__(
         self,
@@ -100,43 +96,32 @@ class PastedImages(Benchmark):
         chosen: Chosen | None = None,
         device: torch.device | None = None,
     ) -> None:
-        """digest identifies the bytes of the material, for the cache of moments."""
+        """padding is that of the random crops in training."""
         self.title, self.class_names, self.seed, self.digest = title, class_names, seed, digest
         self.padding, self.chosen = padding, chosen
-        self.device = device or torch.device("cpu")
-        self._material = {part: material[part].to(self.device) for part in PARTS}
+        self._material = material
+        self._put(device or torch.device("cpu"))
+
+    def _put(self, device: torch.device) -> None:
+        self.device = device
+        self._material = {part: self._material[part].to(device) for part in PARTS}
+        self._labels = {part: self._material[part].labels for part in PARTS}
         first = self._material["train"]
         side = first.images.shape[-1]
         canvas = side if first.backgrounds is None else first.backgrounds.shape[-1]
         self.shape = (3, canvas, canvas)
-        self._slots = border_slots(canvas - side).to(self.device)
-
-    def to(self, device: torch.device) -> "PastedImages":
-        """The same benchmark with its tensors on the device."""
-        moved = copy(self)
-        moved.device, moved._slots = device, self._slots.to(device)
-        moved._material = {part: material.to(device) for part, material in self._material.items()}
-        return moved
-
-    def train_size(self) -> int:
-        """The number of images that are not held out."""
-        return len(self._material["train"].images)
-
-    def size(self, split: Split) -> int:
-        """One input an image."""
-        return len(self._material[split].images)
+        self._slots = border_slots(canvas - side).to(device)
 
     def train_batches(
         self, epoch: int, *, seed: int, batch_size: int, start: int = 0, rows: slice = ALL_ROWS
     ) -> Iterator[Labelled]:
-        """Every training image once in random order; the last short batch is left out."""
-        every = self.train_bytes(epoch, seed=seed, batch_size=batch_size, start=start, padding=self.padding, rows=rows)
-        for images, labels in every:
-            yield to_unit(images), labels
+        """Every training image once in random order; a last short batch is dropped."""
+        every = self.train_bytes(epoch, seed=seed, batch_size=batch_size, start=start, rows=rows, padding=self.padding)
+        return ((to_unit(images), labels) for images, labels in every)
 
     def train_bytes(
-        self, epoch: int, *, seed: int, batch_size: int, start: int = 0, padding: int = 0, rows: slice = ALL_ROWS
-    ) -> Iterator[tuple[UInt8[Tensor, "b 3 k k"], Int[Tensor, " b"]]]:
+        self, epoch: int, *, seed: int, batch_size: int, start: int = 0, rows: slice = ALL_ROWS, padding: int = 0
+    ) -> Iterator[LabelledBytes]:
         """The training batches as bytes; references and moments use whole images, without padding."""
         order = torch.randperm(self.train_size(), generator=generator(seed, epoch))
         for number in range(start, self.train_size() // batch_size):
@@ -149,11 +134,6 @@ class PastedImages(Benchmark):
         """The fixed inputs with these indices."""
         images, labels = self._compose(split, self._choices(split, indices))
         return to_unit(images), labels
-
-    def labels(self, split: Split, indices: Sequence[int]) -> Int[Tensor, " b"]:
-        """The classes of these inputs; nothing is composed."""
-        self.check_indices(split, indices)
-        return self._material[split].labels[list(indices)]
 
     def boxes(self, split: Split, indices: Sequence[int]) -> Int[Tensor, "b 4"] | None:
         """Where the images are pasted; None without backgrounds."""
@@ -174,22 +154,12 @@ class PastedImages(Benchmark):
 
     def references(self) -> UInt8[Tensor, "n 3 k k"]:
         """One epoch of training inputs as bytes, a quarter of the memory of floats."""
-        size = min(AT_ONCE, self.train_size())
+        size = min(self.moments_batch, self.train_size())
         return torch.cat([images for images, _ in self.train_bytes(0, seed=0, batch_size=size)])
-
-    def moments(self) -> Moments:
-        """Mean and standard deviation of each channel over training inputs; they are cached."""
-        size = min(AT_ONCE, self.train_size())
-
-        def batches() -> Iterator[UInt8[Tensor, "b 3 k k"]]:
-            every = self.train_bytes(0, seed=self.seed, batch_size=size)
-            return (images for images, _ in islice(every, MOMENTS_BATCHES))
-
-        return kept_moments(f"{self.title}, seed {self.seed}, {self.shape}, {self.digest}", batches)
 
     def _compose(
         self, part: Part, choices: Int[Tensor, "b 4"], *, flip: bool = False, padding: int = 0
-    ) -> tuple[UInt8[Tensor, "b 3 k k"], Int[Tensor, " b"]]:
+    ) -> LabelledBytes:
         """The chosen image, with the background, slot and flip selected by three large random numbers.
 
         Without backgrounds, the first two numbers select the crop of the padded image.

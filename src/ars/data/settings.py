@@ -97,13 +97,13 @@ class Data:
 
     def absolute(self) -> "Data":
         """The same data with absolute paths."""
-        root, backgrounds = (path and str(Path(path).expanduser().resolve()) for path in (self.root, self.backgrounds))
-        return replace(self, root=root, backgrounds=backgrounds)
+        given = {place: path for place in PLACES if (path := getattr(self, place))}
+        return self.at({place: str(Path(path).expanduser().resolve()) for place, path in given.items()})
 
     def at(self, places: Mapping[str, str | None]) -> "Data":
         """The same data at a new place; the keys of places are some of PLACES."""
-        root, backgrounds = (places.get(place, getattr(self, place)) for place in PLACES)
-        return replace(self, root=root, backgrounds=backgrounds)
+        changes: dict[str, Any] = {**places}
+        return replace(self, **changes)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Data) and (self.kind, self.options) == (other.kind, other.options)

@@ -9,13 +9,12 @@ from typing import Any, Literal
 
 import yaml
 
-from ars.certification.schedule import MOST_SEED
-from ars.certification.settings import CertifySettings
+from ars.certification.settings import MOST_SEED, CertifySettings
 from ars.data.settings import PLACES, Data
 from ars.methods.registry import method_called
 from ars.runs.paths import NOT_OF_WEIGHTS
-from ars.theory.arguments import as_whole
 from ars.theory.generalised_normal import check_shape
+from ars.theory.numbers import as_whole
 from ars.training.settings import TrainSettings
 
 

@@ -3,6 +3,6 @@
 from ars.report.rendering import to_json, to_markdown, to_rich
 from ars.report.table import Table
 from ars.report.writing import Report, write_report
-from ars.runs.run import ReportError
+from ars.runs.records import ReportError
 
 __all__ = ["Report", "ReportError", "Table", "to_json", "to_markdown", "to_rich", "write_report"]

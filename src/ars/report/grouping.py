@@ -9,24 +9,13 @@ import numpy as np
 
 from ars.certification.bounds import Bound
 from ars.methods.registry import methods
-from ars.report.measures import Lead, Outcomes, norm_name, outcomes, paired_lead
+from ars.report.measures import Lead, Outcomes, heading_of, method_name, outcomes, paired_lead
 from ars.runs.paths import NOT_OF_WEIGHTS
-from ars.runs.run import ReportError, Run, Settings, alike, settings_difference
+from ars.runs.records import ReportError
+from ars.runs.run import Run, Settings, alike, settings_difference
 
 NOT_OF_TRAINING = {"seed", "certify", "classifier.from_run", "classifier.sha256", *NOT_OF_WEIGHTS}
 """Keys in which the seeds of a row may differ: a classifier that was trained before has a seed of its own."""
-
-
-def method_name(method: str) -> str:
-    """The title of a recipe's method; a method that is not registered here keeps its own name."""
-    known = methods().get(method)
-    return known.title if known else method
-
-
-def method_rank(method: str) -> tuple[int, str]:
-    """Sorts methods in the order of the registry, unknown ones last."""
-    known = list(methods())
-    return (known.index(method) if method in known else len(known), method)
 
 
 @dataclass(frozen=True)
@@ -91,9 +80,7 @@ class Section:
     @property
     def heading(self) -> str:
         """The benchmark, the size of its images, the noise level and the norm of the certificates."""
-        _, height, width = self.first.shape
-        size = "" if f"k = {height}" in self.first.title else f", {height}×{width}"
-        return f"{self.first.title}{size}, σ = {self.first.sigma:g}, {norm_name(self.first.settings.norm)}"
+        return heading_of(self.first)
 
     @property
     def bounds(self) -> tuple[Bound, ...]:
@@ -146,18 +133,18 @@ def _trainings(runs: Iterable[Run]) -> list[Group]:
 
     A model that was not trained here has no seeds: others of its name are other trainings.
     """
+
+    def alike(one: Run, other: Run) -> bool:
+        given = "model" in one.recipe or "model" in other.recipe
+        return same_training(one.recipe, other.recipe) and not (given and one.model != other.model)
+
     kinds: list[list[Run]] = []
     for run in runs:
-        like = next((kind for kind in kinds if _same_training(kind[0], run)), None)
+        like = next((kind for kind in kinds if alike(kind[0], run)), None)
         kinds.append([run]) if like is None else like.append(run)
     groups = [make_group(kind) for kind in kinds]
     several = len(groups) > 1
     return [replace(group, variant=number) for number, group in enumerate(groups, start=1)] if several else groups
-
-
-def _same_training(one: Run, other: Run) -> bool:
-    given = "model" in one.recipe or "model" in other.recipe
-    return same_training(one.recipe, other.recipe) and not (given and one.model != other.model)
 
 
 def _section_key(run: Run) -> tuple[object, ...]:
@@ -201,15 +188,17 @@ def comparable(one: Group, other: Group) -> bool:
     return len(how) == 1 and len(alike((*one.runs, *other.runs), Run.same_images)) == 1
 
 
-def standard_lead(mine: Sequence[Outcomes], theirs: Sequence[Outcomes]) -> Lead | None:
-    """In standard accuracy; None where radius 0 was not decided."""
-    if any(answers.decided(0.0) is None for answers in (*mine, *theirs)):
+def standard_lead(one: Group, other: Group, bound: Bound) -> Lead | None:
+    """In standard accuracy, over all seeds; None where radius 0 was not decided."""
+    sides = (one.outcomes(bound), other.outcomes(bound))
+    if any(answers.decided(0.0) is None for side in sides for answers in side):
         return None
-    return paired_lead(*(np.stack([answers.correct.astype(np.float64) for answers in side]) for side in (mine, theirs)))
+    return paired_lead(*(np.stack([answers.correct.astype(np.float64) for answers in side]) for side in sides))
 
 
-def radius_lead(mine: Sequence[Outcomes], theirs: Sequence[Outcomes]) -> Lead | None:
-    """In average certified radius, in pixel units; None where only a grid of radii was decided."""
-    if any(answers.grid for answers in (*mine, *theirs)):
+def radius_lead(one: Group, other: Group, bound: Bound) -> Lead | None:
+    """In average certified radius, in pixel units, over all seeds; None where only a grid of radii was decided."""
+    sides = (one.outcomes(bound), other.outcomes(bound))
+    if any(answers.grid for side in sides for answers in side):
         return None
-    return paired_lead(*(np.stack([answers.radii_of_correct for answers in side]) for side in (mine, theirs)))
+    return paired_lead(*(np.stack([answers.radii_of_correct for answers in side]) for side in sides))

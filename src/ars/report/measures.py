@@ -1,22 +1,25 @@
-"""What is measured on a run's records: pure functions of arrays."""
+"""What is measured on a run's records, as pure functions of arrays, and how it is written for a reader."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ars.certification.bounds import Bound
-from ars.runs.records import Record
-from ars.runs.run import ReportError
+from ars.methods.registry import methods
+from ars.runs.records import Record, ReportError
+from ars.runs.run import Run
 from ars.theory import Norm
-from ars.theory.rounding import truncate
+from ars.theory.numbers import truncate
 
 COLUMNS = 4  # of round radii in a table
 ROUNDING = 1e-15  # a few units in the last place
+BOUND_NAMES: dict[Bound, str] = {"cohen": "Cohen et al.'s bound", "classes": "our class bounds"}
 
 
 @dataclass(frozen=True)
@@ -44,11 +47,27 @@ class Outcomes:
         near = (own for own in self.grid if radius * (1 - ROUNDING) <= own <= radius * (1 + 1e-9))
         return next(near, None) if self.grid else radius
 
+    def certified_accuracy(self, radius: float) -> float | None:
+        """The fraction of images that are correct with a certified radius of at least ``radius``; None if undecided.
+
+        At radius 0 it is the standard accuracy, abstentions counting as wrong.
+        """
+        decided = self.decided(radius)
+        return None if decided is None else float(np.mean(self.correct & (self.radius >= decided)))
+
+    @property
+    def average_radius(self) -> float | None:
+        """The mean over all images of the radius where the answer is correct and 0 elsewhere; None for a grid."""
+        return None if self.grid else float(np.mean(self.radii_of_correct))
+
+    @property
+    def abstention_rate(self) -> float | None:
+        """The fraction of images that are not certified even at radius 0; None if that was not decided."""
+        return None if self.decided(0.0) is None else float(np.mean(self.abstained))
+
 
 def outcomes(records: Sequence[Record], bound: Bound) -> Outcomes:
     """The answers under a bound: the candidate where it is certified, else an abstention, which is never correct."""
-    if not records:
-        raise ReportError("a measure needs at least one record, got none")
     grid = records[0].certificate.schedule.radii
     if any(bound not in record.certificate.radii for record in records):
         raise ReportError(f"these votes decided when to stop, so they are never bounded again, by {bound!r} or others")
@@ -58,33 +77,6 @@ def outcomes(records: Sequence[Record], bound: Bound) -> Outcomes:
     # a grid may hold radius 0, at which a label is certified or not
     abstained = np.array([record.certificate.label is None for record in records]) if grid else ~(radius > 0)
     return Outcomes(correct=(candidate == truth) & ~abstained, abstained=abstained, radius=radius, grid=grid)
-
-
-def certified_accuracy(answers: Outcomes, radius: float) -> float:
-    """The fraction of images that are correct and have a certified radius of at least ``radius``."""
-    decided = answers.decided(radius)
-    if decided is None:
-        raise ReportError(f"radius {radius:g} was not decided, only {', '.join(f'{own:g}' for own in answers.grid)}")
-    return float(np.mean(answers.correct & (answers.radius >= decided)))
-
-
-def standard_accuracy(answers: Outcomes) -> float:
-    """The certified accuracy at radius 0: the fraction that is correct, abstentions counting as wrong."""
-    return certified_accuracy(answers, 0.0)
-
-
-def average_certified_radius(answers: Outcomes) -> float:
-    """The mean over all images of the radius where the answer is correct and 0 elsewhere."""
-    if answers.grid:
-        raise ReportError("a grid of radii has no average radius; certify with mode 'fixed' or 'radius'")
-    return float(np.mean(answers.radii_of_correct))
-
-
-def abstention_rate(answers: Outcomes) -> float:
-    """The fraction of images without an answer: not certified even at radius 0."""
-    if answers.decided(0.0) is None:
-        raise ReportError("abstentions were not decided: radius 0 is not in the grid")
-    return float(np.mean(answers.abstained))
 
 
 @dataclass(frozen=True)
@@ -98,6 +90,10 @@ class Lead:
         """Both in another unit, rounded; an unknown error gives no text."""
         mean = rounded(scale * self.mean, decimals)
         return mean, "" if self.error is None else rounded(scale * self.error, decimals)
+
+    def text(self, scale: float = 100, decimals: int = 1) -> str:
+        """The mean with its error, "50.0 ± 8.0": fractions in points."""
+        return " ± ".join(filter(None, self.shown(scale, decimals)))
 
 
 def paired_lead(mine: NDArray[np.float64], theirs: NDArray[np.float64]) -> Lead:
@@ -117,7 +113,14 @@ def paired_lead(mine: NDArray[np.float64], theirs: NDArray[np.float64]) -> Lead:
 class Spread:
     """A measure on each seed of a group; no values where the certification did not decide it."""
 
-    values: tuple[float, ...]
+    values: tuple[float, ...] = ()
+
+    @classmethod
+    def of(cls, seeds: Iterable[float | None]) -> Self:
+        """The values of all seeds; none where any seed has none."""
+        values = tuple(seeds)
+        found = tuple(value for value in values if value is not None)
+        return cls(found if len(found) == len(values) else ())
 
     @property
     def mean(self) -> float:
@@ -128,9 +131,6 @@ class Spread:
     def std(self) -> float | None:
         """The sample standard deviation over the seeds; None for a single seed."""
         return float(np.std(self.values, ddof=1)) if len(self.values) > 1 else None
-
-
-NOT_MEASURED = Spread(())
 
 
 def rounded(value: float, decimals: int = 1) -> str:
@@ -200,3 +200,22 @@ def round_radii(largest: float) -> tuple[float, ...]:
         return ()
     top = 2.0 ** math.floor(math.log2(largest))
     return tuple(top / 2**halvings for halvings in reversed(range(COLUMNS)))
+
+
+def method_name(method: str) -> str:
+    """The title of a recipe's method; a method that is not registered here keeps its own name."""
+    known = methods().get(method)
+    return known.title if known else method
+
+
+def method_rank(method: str) -> tuple[int, str]:
+    """Sorts methods in the order of the registry, unknown ones last."""
+    known = list(methods())
+    return (known.index(method) if method in known else len(known), method)
+
+
+def heading_of(run: Run) -> str:
+    """The benchmark of a run, the size of its images, the noise level and the norm of the certificates."""
+    _, height, width = run.shape
+    size = "" if f"k = {height}" in run.title else f", {height}×{width}"
+    return f"{run.title}{size}, σ = {run.sigma:g}, {norm_name(run.settings.norm)}"

@@ -1,19 +1,18 @@
 """The page: one HTML file with style, script, curves and masks in it, that fetches nothing."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from ars.report.comparison import compare
 from ars.report.curves import draw_curves
-from ars.report.grouping import method_name
-from ars.report.measures import norm_name, show_radius
+from ars.report.grouping import Group
+from ars.report.measures import BOUND_NAMES, method_name, norm_name, show_radius
 from ars.report.style import Look, css_name, looks_of
-from ars.report.table import BOUND_NAMES
-from ars.report.views import View, choices, environments, opening, settings_of
+from ars.report.table import judged_text, mean
+from ars.report.views import View, compare
 from ars.runs.run import Run
 
 if TYPE_CHECKING:
@@ -72,6 +71,78 @@ def listing(run: Run) -> list[dict[str, Any]]:
         told = {"state": state, "answer": f"{MARKS[state]} {answer}", "radii": radii}
         rows.append(told | {"index": found.index, "truth": run.class_names[record.truth], "seconds": record.seconds})
     return rows
+
+
+def _join(parts: Iterable[object]) -> str:
+    return ", ".join(map(str, parts))
+
+
+def choices(views: Sequence[View]) -> list[tuple[str, list[str]]]:
+    """The controls: a name and its values, where the views differ in it."""
+
+    def key(value: str) -> tuple[float, str]:
+        try:
+            return float(value), ""
+        except ValueError:
+            return 0.0, value
+
+    names = dict.fromkeys(name for view in views for name in view.place)
+    return [(name, sorted({view.place[name] for view in views}, key=key)) for name in names]
+
+
+def opening(views: Sequence[View]) -> View:
+    """The view that the page opens with: most methods that the paper has there, then most methods, largest k and σ."""
+
+    def weight(view: View) -> tuple[int, int, str, float]:
+        certified = [member for member in view.members if member.group]
+        paper = sum(bool(member.paper) for member in certified)
+        return paper, len(certified), view.place["k"].rjust(9), float(view.place["sigma"])
+
+    return max(views, key=weight)
+
+
+def settings_of(groups: Sequence[Group]) -> list[tuple[str, str]]:
+    """How the groups were certified: a name, and one text for all or whose is which."""
+    every = [run for group in groups for run in group.runs]
+    draws = {
+        group.label: [record.certificate.n_estimate for run in group.runs for record in run.records] for group in groups
+    }
+    values: list[tuple[str, Callable[[Group], str]]] = [
+        ("training seeds", lambda group: _join(run.seed for run in group.runs)),
+        ("images", lambda group: judged_text(group.runs, every)),
+        ("subset", lambda group: group.settings.subset),
+        ("seed of the test inputs", lambda group: f"{group.runs[0].inputs.data.get('seed', 0)}"),
+        ("draws per image, N", lambda group: str(group.settings.schedule)),
+        ("draws made, on average", lambda group: f"{mean(draws[group.label]):,.0f}"),
+        ("failure probability, α", lambda group: f"{group.settings.alpha}"),
+        ("bound", lambda group: BOUND_NAMES[group.settings.bound]),
+        ("noise of the steps", _noise),
+        ("seed of the draws", lambda group: _join(dict.fromkeys(run.settings.seed for run in group.runs))),
+        ("precision", lambda group: group.settings.precision),
+    ]
+    return [(name, _of_each([(group.label, value(group)) for group in groups])) for name, value in values]
+
+
+def _of_each(texts: Sequence[tuple[str, str]]) -> str:
+    """A text for all, or every text with whose it is: "ARS, UniCR: 0.5; Cohen et al.: 0.7"."""
+    whose: dict[str, list[str]] = {}
+    for label, text in texts:
+        whose.setdefault(text, []).append(label)
+    return next(iter(whose)) if len(whose) == 1 else "; ".join(f"{_join(who)}: {text}" for text, who in whose.items())
+
+
+def _noise(group: Group) -> str:
+    """The noise levels of the steps; those of each run where a split was learned."""
+    levels = dict.fromkeys(_join(f"{sigma:.4g}" for sigma in run.settings.sigmas) for run in group.runs)
+    return " or ".join(levels) or "by image"
+
+
+def environments(runs: Sequence[Run]) -> list[str]:
+    """Every environment that occurs, with the names of the runs that it was recorded for."""
+    found = [(run.environment, run.name) for run in runs if run.environment]
+    texts = [(" · ".join(f"{key} {value}" for key, value in told.items()), name) for told, name in found]
+    names = {text: [name for other, name in texts if other == text] for text, _ in texts}
+    return [f"{text} ({'all runs' if len(who) == len(runs) else _join(who)})" for text, who in names.items()]
 
 
 def _read(name: str) -> str:

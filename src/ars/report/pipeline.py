@@ -8,12 +8,11 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from ars.report.grouping import Group, Section, method_name
-from ars.report.measures import show_radius, unit_name
+from ars.report.measures import BOUND_NAMES, heading_of, method_name, show_radius, unit_name
 from ars.report.style import BAD, GOOD, INK, MUTED, Picture, data_uri, fit, style
-from ars.report.table import BOUND_NAMES
 from ars.runs.paths import PACKED
-from ars.runs.run import ReportError, Run
+from ars.runs.records import ReportError
+from ars.runs.run import Run
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -108,7 +107,7 @@ def draw_pipeline(run: Run, stages: Stages) -> Picture:
     below = f"; below: the answer that is certified {how}, and its radius" if any(answers) else ""
     about = f"above: the true class{below}"
     seed = "" if "model" in run.recipe else f", seed {run.seed}"  # of what was trained here
-    heading = f"{method_name(run.method)}, {Section((Group((run,)),)).heading}{seed}"
+    heading = f"{method_name(run.method)}, {heading_of(run)}{seed}"
     with style():
         figure = draw_columns(stages.rows, titles, answers, heading=heading, about=about)
         return Picture(figure, f"One draw taken apart: {heading}")

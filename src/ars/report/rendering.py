@@ -3,13 +3,14 @@
 import csv
 import io
 import json
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from ars.certification.schedule import radius_name
+from ars.certification.settings import radius_name
+from ars.report.grouping import radius_lead, standard_lead
 from ars.report.measures import Lead, Spread, in_units, rounded, show_grid_radius, show_radius, unit_name, unit_scale
-from ars.report.table import Block, Row, Table, differences
+from ars.report.table import Block, Row, Table, comparable_pairs
 from ars.runs.run import Run
 from ars.theory import Norm
 
@@ -21,42 +22,52 @@ UNDECIDED = "–"
 """A measure that was not made, or not decided: a grid decides its own radii only."""
 
 
-def headers(block: Block, *, short: bool = False) -> list[str]:
-    """The column names of a block; short ones for a terminal of 80 columns, where the unit stands in the title."""
-    unit = unit_name(block.norm)
-    radii, differing = [radius_name(radius) for radius in block.radii], _differing(block)
-    if short:
-        return ["method", "acc %", *(f"r≥{r}" for r in radii), "avg r", "abst", "seeds", "n", *differing, "s/im"]
-    certified, average = [f"≥ {radius}{unit}" for radius in radii], "avg radius" + (f" ({unit})" if unit else "")
-    return ["method", "standard", *certified, average, "abstained", "seeds", "n", *differing, "s/image"]
+@dataclass(frozen=True)
+class Column:
+    """A column of a block's table: a text per row, and for an accuracy the percentages of its bars on the page."""
+
+    name: str
+    short: str
+    """The heading in a terminal of 80 columns, where the unit stands in the title."""
+    texts: tuple[str, ...]
+    bars: tuple[float | None, ...] = ()
+    kind: str = ""
+    detail: bool = False
+    """Whether rows are judged by other columns."""
 
 
-def _differing(block: Block) -> list[str]:
-    """The headings of columns that say alpha and N; none where the caption says it for all rows."""
-    return [*(["α"] if block.section.alpha is None else []), *(["N"] if block.section.draws is None else [])]
+WIDE = "wide"
+"""The kind of columns that the page has room for on wide screens only."""
 
 
-def block_cells(block: Block) -> list[list[str]]:
-    """The texts of every row of a block, under its headers."""
-    return [cells(row, _differing(block)) for row in block.rows]
+def make_columns(block: Block, rows: Sequence[Row | None] | None = None) -> list[Column]:
+    """The columns of these rows of a block, of all unless told otherwise; None is a row of dashes.
 
-
-def cells(row: Row, differing: Sequence[str] = ()) -> list[str]:
-    """The texts of a row: percentages, the average radius cut and never rounded up, (std over seeds).
-
-    differing names the columns of what the rows of the block differ in.
+    α and N have columns where the rows of the block differ in them. Average radii are cut, never rounded up.
     """
-    values = {"α": f"{row.group.settings.alpha}", "N": row.group.draws}
+    rows = block.rows if rows is None else rows
+    unit, norm = unit_name(block.norm), block.norm
+
+    def column(name: str, short: str, text: Callable[[Row], str], *, detail: bool = False) -> Column:
+        return Column(name, short, tuple(text(row) if row else UNDECIDED for row in rows), detail=detail)
+
+    names = [("standard", "acc %", ""), *((f"≥ {r}{unit}", f"r≥{r}", WIDE) for r in map(radius_name, block.radii))]
+    spreads = [(row.standard, *row.certified) if row else (Spread(),) * len(names) for row in rows]
+    accuracies = []
+    for (name, short, kind), found in zip(names, zip(*spreads, strict=True), strict=True):
+        bars = tuple(100 * spread.mean if spread.values else None for spread in found)
+        accuracies.append(Column(name, short, tuple(map(percent, found)), bars, kind))
+    average = "avg radius" + (f" ({unit})" if unit else "")
     return [
-        row.group.label,
-        percent(row.standard),
-        *map(percent, row.certified),
-        _radius(row.average_radius, row.group.settings.norm),
-        percent(row.abstentions),
-        str(len(row.group.runs)),
-        row.images_text,
-        *(values[name] for name in differing),
-        f"{row.seconds.mean:.2g}",
+        column("method", "method", lambda row: row.group.label),
+        *accuracies,
+        column(average, "avg r", lambda row: _radius(row.average_radius, norm)),
+        column("abstained", "abst", lambda row: percent(row.abstentions), detail=True),
+        column("seeds", "seeds", lambda row: str(len(row.group.runs)), detail=True),
+        column("n", "n", lambda row: row.images_text, detail=True),
+        *([column("α", "α", lambda row: f"{row.group.settings.alpha}")] if block.section.alpha is None else []),
+        *([column("N", "N", lambda row: row.group.draws)] if block.section.draws is None else []),
+        column("s/image", "s/im", lambda row: f"{row.seconds.mean:.2g}", detail=True),
     ]
 
 
@@ -80,10 +91,11 @@ def note(block: Block) -> str:
 
 def leads(block: Block) -> str:
     """How far the last row is ahead of each row that it can be compared with; empty without one."""
-    found = [(it, it.standard) for it in differences(block) if it.one is block.rows[-1].group]
-    parts = [f"less {it.other.label}: {' ± '.join(filter(None, lead.shown(100)))}" for it, lead in found if lead]
+    last = block.rows[-1].group
+    found = [(other, standard_lead(one, other, block.bound)) for one, other in comparable_pairs(block) if one is last]
+    parts = [f"less {other.label}: {lead.text()}" for other, lead in found if lead]
     about = "standard accuracy in points ± standard error, counted image by image"
-    return f"{block.rows[-1].group.label} {'; '.join(parts)} ({about})." if parts else ""
+    return f"{last.label} {'; '.join(parts)} ({about})." if parts else ""
 
 
 def to_markdown(table: Table) -> str:
@@ -112,11 +124,11 @@ def to_rich(table: Table, *, longest: int | None = None) -> "RenderableType":
         part = RichTable(title=title, title_style=look, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
         below = " ".join(text for text in (leads(block), block.other_images) if text)
         part.caption, part.caption_justify = f"{escape(below)}\n" if below else None, "left"
-        name, *numbers = map(escape, headers(block, short=True))
-        part.add_column(name, overflow="fold", max_width=longest)
-        for header in numbers:
-            part.add_column(header, justify="right", no_wrap=True)
-        for line in block_cells(block):
+        name, *numbers = make_columns(block)
+        part.add_column(escape(name.short), overflow="fold", max_width=longest)
+        for column in numbers:
+            part.add_column(escape(column.short), justify="right", no_wrap=True)
+        for line in zip(*(column.texts for column in (name, *numbers)), strict=True):
             part.add_row(*map(escape, line))
         parts.append(part)
     return Stack(*parts)
@@ -139,8 +151,9 @@ def _radius(spread: Spread, norm: Norm) -> str:
 
 def _markdown_block(block: Block) -> str:
     level = "##" if block.headline else "###"
-    names = headers(block)
-    lines = [names, ["---", *["---:"] * (len(names) - 1)], *block_cells(block)]
+    columns = make_columns(block)
+    align = ["---", *["---:"] * (len(columns) - 1)]
+    lines = [[column.name for column in columns], align, *zip(*(column.texts for column in columns), strict=True)]
     rows = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     parts = (f"{level} {block.section.heading}, {block.caption}; {block.judged}", rows, leads(block), note(block))
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -160,12 +173,12 @@ def _json_block(block: Block) -> dict[str, Any]:
         "rows": [_json_row(row, block.radii) for row in block.rows],
         "differences": [
             {
-                "method": found.one.label,
-                "less": found.other.label,
-                "standard_accuracy": _json_lead(found.standard),
-                "average_certified_radius": _json_lead(found.average_radius, unit_scale(block.norm)),
+                "method": one.label,
+                "less": other.label,
+                "standard_accuracy": _json_lead(standard_lead(one, other, block.bound)),
+                "average_certified_radius": _json_lead(radius_lead(one, other, block.bound), unit_scale(block.norm)),
             }
-            for found in differences(block)
+            for one, other in comparable_pairs(block)
         ],
     }
 
@@ -193,9 +206,8 @@ def _json_row(row: Row, radii: Sequence[float]) -> dict[str, Any]:
 
 
 def _json_lead(lead: Lead | None, scale: int = 1) -> dict[str, float | None] | None:
-    if lead is None:
-        return None
-    return {"mean": scale * lead.mean, "standard_error": None if lead.error is None else scale * lead.error}
+    error = None if lead is None or lead.error is None else scale * lead.error
+    return None if lead is None else {"mean": scale * lead.mean, "standard_error": error}
 
 
 def _json_spread(spread: Spread) -> dict[str, Any]:

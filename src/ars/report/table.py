@@ -4,25 +4,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ars.certification.bounds import Bound
-from ars.report.grouping import Group, Section, comparable, radius_lead, standard_lead
-from ars.report.measures import (
-    Lead,
-    Outcomes,
-    Spread,
-    abstention_rate,
-    average_certified_radius,
-    certified_accuracy,
-    in_units,
-    round_radii,
-    standard_accuracy,
-    unit_scale,
-)
+from ars.report.grouping import Group, Section, comparable
+from ars.report.measures import BOUND_NAMES, Spread, in_units, round_radii, unit_scale
 from ars.runs.run import Run
 from ars.runs.test_images import Judged
 from ars.runs.vote_count import standard_error
 from ars.theory import Norm
-
-BOUND_NAMES: dict[Bound, str] = {"cohen": "Cohen et al.'s bound", "classes": "our class bounds"}
 
 
 @dataclass(frozen=True)
@@ -168,24 +155,16 @@ def make_row(group: Group, bound: Bound, radii: Sequence[float]) -> Row:
     """Measure a group under a bound; a measure that its certification did not decide has no values."""
     answers = group.outcomes(bound)
     scale = unit_scale(group.settings.norm)
-    grid = group.settings.schedule.radii
-    at_zero = not grid or grid[0] == 0
     return Row(
         group=group,
         bound=bound,
-        standard=Spread(tuple(map(standard_accuracy, answers)) if at_zero else ()),
-        certified=tuple(certified_at(answers, r / scale) for r in radii),
-        average_radius=Spread(() if grid else tuple(map(average_certified_radius, answers))),
-        abstentions=Spread(tuple(map(abstention_rate, answers)) if at_zero else ()),
-        draws=Spread(tuple(mean([one.certificate.n_estimate for one in run.records]) for run in group.runs)),
-        seconds=Spread(tuple(mean([one.seconds for one in run.records]) for run in group.runs)),
+        standard=Spread.of(one.certified_accuracy(0.0) for one in answers),
+        certified=tuple(Spread.of(one.certified_accuracy(radius / scale) for one in answers) for radius in radii),
+        average_radius=Spread.of(one.average_radius for one in answers),
+        abstentions=Spread.of(one.abstention_rate for one in answers),
+        draws=Spread.of(mean([one.certificate.n_estimate for one in run.records]) for run in group.runs),
+        seconds=Spread.of(mean([one.seconds for one in run.records]) for run in group.runs),
     )
-
-
-def certified_at(answers: Sequence[Outcomes], radius: float) -> Spread:
-    """The certified accuracy of every seed at a radius in pixel units; no values where it was not decided."""
-    decided = all(one.decided(radius) is not None for one in answers)
-    return Spread(tuple(certified_accuracy(one, radius) for one in answers) if decided else ())
 
 
 def mean(values: Sequence[float]) -> float:
@@ -193,26 +172,8 @@ def mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
 
-@dataclass(frozen=True)
-class Difference:
-    """One group less another; a measure that their certification did not decide has no lead."""
-
-    one: Group
-    other: Group
-    standard: Lead | None
-    average_radius: Lead | None
-
-
-def difference(one: Group, other: Group, bound: Bound) -> Difference | None:
-    """How far two groups are apart, counted image by image; None where they cannot be compared."""
-    if not comparable(one, other):
-        return None
-    mine, theirs = one.outcomes(bound), other.outcomes(bound)
-    return Difference(one, other, standard_lead(mine, theirs), radius_lead(mine, theirs))
-
-
-def differences(block: Block) -> list[Difference]:
-    """Every two rows of a block that can be compared, the later one less the earlier one, the last row's first."""
+def comparable_pairs(block: Block) -> list[tuple[Group, Group]]:
+    """Every two rows of a block that can be compared, the later one before the earlier one, the last row's first."""
     groups = [row.group for row in block.rows]
     pairs = ((one, other) for number, one in reversed(list(enumerate(groups))) for other in groups[:number])
-    return [found for one, other in pairs if (found := difference(one, other, block.bound))]
+    return [pair for pair in pairs if comparable(*pair)]

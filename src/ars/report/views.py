@@ -1,16 +1,20 @@
-"""What the page shows of one setting: its methods beside each other, and how they were certified."""
+"""What the page shows of one setting: its methods beside each other, the verdict, and how far the best is ahead."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from ars.certification.bounds import Bound
-from ars.report.grouping import Group
-from ars.report.measures import NOT_MEASURED, Lead, Spread, norm_name
-from ars.report.paper.published import lacking, published_text
+from ars.report.grouping import Group, comparable, standard_lead
+from ars.report.measures import Lead, Spread, norm_name, rounded, show_radius, unit_name
+from ars.report.paper import published
 from ars.report.pipeline import Pipeline
-from ars.report.table import BOUND_NAMES, Block, Row, Table, difference, judged_text, mean
+from ars.report.rendering import UNDECIDED, WIDE, Column, make_columns, note, percent
+from ars.report.table import Block, Row
 from ars.runs.run import Run, train_seconds
 from ars.runs.vote_count import read_tally
+
+NARROW, PAPER = "narrow", "paper"
+"""Kinds of columns besides WIDE: shown on narrow screens only, where the others are hidden, or the paper's."""
 
 
 @dataclass(frozen=True)
@@ -20,9 +24,9 @@ class Member:
     method: str
     label: str
     group: Group | None
-    votes: Spread = NOT_MEASURED
+    votes: Spread
     """The plain vote's accuracy on the whole test set."""
-    minutes: Spread = NOT_MEASURED
+    minutes: Spread
     """Minutes of training."""
     paper: str = ""
     """The published standard accuracy as it is printed."""
@@ -32,6 +36,13 @@ class Member:
 
 Leads = tuple[Lead | None, Lead | None]
 """How far one member is ahead of another: in standard accuracy, and in the plain vote."""
+
+
+def certified_lead(one: Member, other: Member, bound: Bound) -> Leads:
+    """The lead over all seeds; none where the two cannot be compared."""
+    if one.group and other.group and comparable(one.group, other.group):
+        return standard_lead(one.group, other.group, bound), None
+    return None, None
 
 
 @dataclass(frozen=True)
@@ -61,7 +72,7 @@ class View:
     mask_note: str = ""
     listed: tuple[Run, ...] = ()
     """The runs whose images are listed one by one."""
-    lead: Callable[[Member, Member, Bound], Leads] = field(default=lambda one, other, bound: _lead(one, other, bound))
+    lead: Callable[[Member, Member, Bound], Leads] = field(default=certified_lead)
 
     def rows(self, block: Block) -> list[tuple[Member, Row | None]]:
         """The members with their rows in a block; those that are not certified stand in the first block only."""
@@ -70,62 +81,8 @@ class View:
         return [(member, row) for member, row in pairs if row or (not member.group and block is self.blocks[0])]
 
 
-def _lead(one: Member, other: Member, bound: Bound) -> Leads:
-    found = difference(one.group, other.group, bound) if one.group and other.group else None
-    return (found.standard if found else None), None
-
-
-def settings_of(groups: Sequence[Group]) -> list[tuple[str, str]]:
-    """How the groups were certified: a name, and one text for all or whose is which."""
-    every = [run for group in groups for run in group.runs]
-    values: list[tuple[str, Callable[[Group], str]]] = [
-        ("training seeds", lambda group: _join(run.seed for run in group.runs)),
-        ("images", lambda group: judged_text(group.runs, every)),
-        ("subset", lambda group: group.settings.subset),
-        ("seed of the test inputs", lambda group: f"{group.runs[0].inputs.data.get('seed', 0)}"),
-        ("draws per image, N", lambda group: str(group.settings.schedule)),
-        ("draws made, on average", lambda group: f"{mean(_draws(group)):,.0f}"),
-        ("failure probability, α", lambda group: f"{group.settings.alpha}"),
-        ("bound", lambda group: BOUND_NAMES[group.settings.bound]),
-        ("noise of the steps", _noise),
-        ("seed of the draws", lambda group: _join(dict.fromkeys(run.settings.seed for run in group.runs))),
-        ("precision", lambda group: group.settings.precision),
-    ]
-    return [(name, _of_each([(group.label, value(group)) for group in groups])) for name, value in values]
-
-
-def _of_each(texts: Sequence[tuple[str, str]]) -> str:
-    """A text for all, or every text with whose it is: "ARS, UniCR: 0.5; Cohen et al.: 0.7"."""
-    whose: dict[str, list[str]] = {}
-    for label, text in texts:
-        whose.setdefault(text, []).append(label)
-    return next(iter(whose)) if len(whose) == 1 else "; ".join(f"{_join(who)}: {text}" for text, who in whose.items())
-
-
-def _noise(group: Group) -> str:
-    """The noise levels of the steps; those of each run where a split was learned."""
-    levels = dict.fromkeys(_join(f"{sigma:.4g}" for sigma in run.settings.sigmas) for run in group.runs)
-    return " or ".join(levels) or "by image"
-
-
-def _draws(group: Group) -> list[int]:
-    return [record.certificate.n_estimate for run in group.runs for record in run.records]
-
-
-def environments(runs: Sequence[Run]) -> list[str]:
-    """Every environment that occurs, with the names of the runs that it was recorded for."""
-    found = [(run.environment, run.name) for run in runs if run.environment]
-    texts = [(" · ".join(f"{key} {value}" for key, value in told.items()), name) for told, name in found]
-    names = {text: [name for other, name in texts if other == text] for text, _ in texts}
-    return [f"{text} ({'all runs' if len(who) == len(runs) else _join(who)})" for text, who in names.items()]
-
-
-def views_of_runs(table: Table, pipelines: Mapping[str, Pipeline]) -> list[View]:
-    """A view per section of run folders; pipelines are given by run name."""
-    return [_view_of(blocks, pipelines) for blocks in table.sections]
-
-
-def _view_of(blocks: tuple[Block, ...], pipelines: Mapping[str, Pipeline]) -> View:
+def view_of_runs(blocks: tuple[Block, ...], pipelines: Mapping[str, Pipeline]) -> View:
+    """The view of a section of run folders; pipelines are given by run name."""
     section = blocks[0].section
     first, norm = section.first, section.first.settings.norm
     _, height, width = first.shape
@@ -138,8 +95,8 @@ def _view_of(blocks: tuple[Block, ...], pipelines: Mapping[str, Pipeline]) -> Vi
         about=f"{norm_name(norm)} perturbations, radii in {'1/255' if norm == 'linf' else 'units'} of the pixel range; "
         f"{blocks[0].caption}; {blocks[0].judged}.",
         blocks=blocks,
-        members=tuple(_member_of(group, published_text(first.kind, (*at, group.method))) for group in section.groups),
-        missing=lacking(first.kind, at, {group.method for group in section.groups}),
+        members=tuple(_member_of(group, published.text(first.kind, (*at, group.method))) for group in section.groups),
+        missing=published.lacking(first.kind, at, {group.method for group in section.groups}),
         pipelines=tuple(sorted((found[0] for found in drawn if found), key=lambda one: -len(one.stages.rows))),
         listed=section.runs,
     )
@@ -153,35 +110,103 @@ def _member_of(group: Group, paper: str | None) -> Member:
         method=group.method,
         label=group.label,
         group=group,
-        votes=Spread(tuple(tally.accuracy for tally in votes)) if whole else NOT_MEASURED,
+        votes=Spread(tuple(tally.accuracy for tally in votes)) if whole else Spread(),
         minutes=Spread(tuple(taken / 60 for taken in seconds)),
         paper=paper or "",
     )
 
 
-def _join(parts: Iterable[object]) -> str:
-    return ", ".join(map(str, parts))
+@dataclass(frozen=True)
+class Comparison:
+    """The page's tables of one block, the verdict above them and the leads below."""
+
+    block: Block
+    members: tuple[Member, ...]
+    best: tuple[bool, ...]
+    """Which members are the best; none where not all can be compared."""
+    columns: Sequence[Column]
+    details: Sequence[Column]
+    verdict: str
+    first: str
+    """The label of the member that the leads are of."""
+    leads: tuple[tuple[Member, str, str], ...]
+    """Every other member with the leads in standard accuracy and in the vote."""
+    note: str
 
 
-def choices(views: Sequence[View]) -> list[tuple[str, list[str]]]:
-    """The controls: a name and its values, where the views differ in it."""
+def compare(view: View, block: Block) -> Comparison:
+    """Judge the rows of a block and lay them out."""
+    columns, details = _lay_out(view, block)
+    rows = view.rows(block)
+    judged = [(member, row) for member, row in rows if row and _judged(row).values]
+    order = sorted(judged, key=lambda pair: -_judged(pair[1]).mean)
+    fair = all(comparable(order[0][1].group, row.group) for _, row in order[1:])
+    best = {id(row) for _, row in order if _judged(row).mean == _judged(order[0][1]).mean}
+    leads = [(other, *view.lead(order[0][0], other, block.bound)) for other, _ in order[1:]]
+    ahead = all(own is None or own.mean > 0 for _, own, _ in leads[len(best) - 1 :])
+    marked = best if fair and ahead and len(best) < len(order) else set()
+    return Comparison(
+        block=block,
+        members=tuple(member for member, _ in rows),
+        best=tuple(id(row) in marked for _, row in rows),
+        columns=columns,
+        details=details,
+        verdict=_verdict(block, order, fair=fair, lead=leads[0][1] if leads else None),
+        first=order[0][0].label if order else "",
+        leads=tuple((other, _text(own), _text(vote)) for other, own, vote in leads if own or vote),
+        note=note(block),
+    )
 
-    def key(value: str) -> tuple[float, str]:
-        try:
-            return float(value), ""
-        except ValueError:
-            return 0.0, value
 
-    names = dict.fromkeys(name for view in views for name in view.place)
-    return [(name, sorted({view.place[name] for view in views}, key=key)) for name in names]
+def _text(lead: Lead | None) -> str:
+    return UNDECIDED if lead is None else lead.text()
 
 
-def opening(views: Sequence[View]) -> View:
-    """The view that the page opens with: most methods that the paper has there, then most methods, largest k and σ."""
+def _lay_out(view: View, block: Block) -> tuple[list[Column], list[Column]]:
+    """What the rows are judged by; what else was measured, and what narrow screens have no room for above."""
+    members = [member for member, _ in view.rows(block)]
+    standard, *measured = make_columns(block, [row for _, row in view.rows(block)])[1:]
+    papers = [member.paper or UNDECIDED for member in members] if block.headline else []
+    minutes = [rounded(member.minutes.mean) if member.minutes.values else UNDECIDED for member in members]
+    judged = [column for column in measured if not column.detail]
+    hidden = [replace(column, kind=NARROW) for column in judged if column.kind == WIDE]
+    rest = [column for column in measured if column.detail]
+    votes = _if_any("vote", [percent(member.votes) for member in members])
+    columns = [standard, *_if_any("paper", papers, PAPER), *judged, *votes]
+    return columns, [*hidden, *rest, *_if_any("training min", minutes)]
 
-    def weight(view: View) -> tuple[int, int, str, float]:
-        certified = [member for member in view.members if member.group]
-        paper = sum(bool(member.paper) for member in certified)
-        return paper, len(certified), view.place["k"].rjust(9), float(view.place["sigma"])
 
-    return max(views, key=weight)
+def _if_any(name: str, texts: Sequence[str], kind: str = "") -> list[Column]:
+    """A column, if any member has something in it."""
+    return [Column(name, name, tuple(texts), kind=kind)] if any(text != UNDECIDED for text in texts) else []
+
+
+def _judged(row: Row) -> Spread:
+    """The measure that rows are judged by: the standard accuracy, or the accuracy at the smallest radius decided."""
+    return row.standard if row.standard.values else row.certified[0] if row.certified else Spread()
+
+
+def _verdict(block: Block, order: Sequence[tuple[Member, Row]], *, fair: bool, lead: Lead | None) -> str:
+    """What the rows come to, in one sentence."""
+    if not order:
+        return "Nothing is certified here yet."
+    (best, row), unit = order[0], unit_name(block.norm)
+    at = "" if row.standard.values else f" at radius {block.radii[0]:g}{unit}"
+    share = f"{rounded(100 * _judged(row).mean)}% of {f'the {block.images}' if block.images else 'its images'}"
+    if len(order) == 1:
+        average = row.average_radius
+        radius = f", with an average radius of {show_radius(average.mean, block.norm)}{unit}" if average.values else ""
+        return f"{best.label} certifies the correct answer{at} for {share}{radius}."
+    if not fair:
+        return f"{best.label} has the highest certified accuracy{at}, {share}, but not all rows can be compared."
+    other, next_row = order[1]
+    if _judged(row).mean == _judged(next_row).mean:
+        return f"{best.label} and {other.label} are level: each certifies the correct answer{at} for {share}."
+    says = f"it certifies the correct answer{at} for {share}"
+    if lead is None:
+        return f"{best.label} is best: {says}."
+    if lead.mean <= 0:  # the lead is over the seeds that both have
+        return f"{best.label} has the highest mean: {says}; but on the same seeds {other.label} is not behind."
+    if lead.error is not None and lead.mean > 2 * lead.error:
+        return f"{best.label} is best: {says}, {lead.text()} points more than {other.label}, the next."
+    return f"{best.label} is ahead: {says}, but its lead over {other.label}, {lead.text()} points, may be chance."

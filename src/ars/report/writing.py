@@ -13,7 +13,7 @@ from ars.report.page import make_page
 from ars.report.pipeline import make_pipeline
 from ars.report.rendering import images_csv, to_json, to_markdown
 from ars.report.table import Table, make_table
-from ars.report.views import views_of_runs
+from ars.report.views import view_of_runs
 from ars.runs.paths import MAIN, digest_of
 from ars.runs.run import load_runs
 
@@ -40,8 +40,9 @@ def write_report(runs: Sequence[Path], out: Path, *, name: str = MAIN, partial: 
     table = make_table(make_sections(loaded))
     pipelines = {run.name: make_pipeline(run) for run in loaded if run.stages is not None}
     curves = draw_curves(table.sections)
+    views = [view_of_runs(blocks, pipelines) for blocks in table.sections]
     contents: dict[str, bytes] = {
-        "index.html": make_page(views_of_runs(table, pipelines)).encode(errors="replace"),
+        "index.html": make_page(views).encode(errors="replace"),
         "table.md": to_markdown(table).encode(errors="replace"),
         "table.json": to_json(table).encode(),
         "curves.svg": curves.svg,
@@ -74,8 +75,14 @@ def make_list(contents: Mapping[str, bytes]) -> bytes:
 
 def remove_listed(out: Path, *, written: Iterable[str]) -> None:
     """Remove the files of out that its list names, unless they were written now or are no longer as they were."""
-    plain = ((name, digest) for name, digest in _listed(out / LIST).items() if Path(name).name == name)
-    remove_others(out, [name for name, digest in plain if _unchanged(out / name, digest)], written=written)
+    try:
+        content = json.loads((out / LIST).read_bytes())
+        listed = {str(name): str(digest) for name, digest in content["files"].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return
+    plain = ((out / name, digest) for name, digest in listed.items() if Path(name).name == name)
+    files = ((path, digest) for path, digest in plain if path.is_file() and not path.is_symlink())
+    remove_others(out, [path.name for path, digest in files if digest_of(path) == digest], written=written)
 
 
 def remove_others(out: Path, names: Iterable[str], *, written: Iterable[str]) -> None:
@@ -84,17 +91,3 @@ def remove_others(out: Path, names: Iterable[str], *, written: Iterable[str]) ->
     for path in (out / name for name in names):
         if path.is_file() and not any(path.samefile(other) for other in now):
             path.unlink()
-
-
-def _listed(path: Path) -> dict[str, str]:
-    """The names and digests of the list; none without a readable list."""
-    try:
-        content = json.loads(path.read_bytes())
-        return {str(name): str(digest) for name, digest in content["files"].items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return {}
-
-
-def _unchanged(path: Path, digest: str) -> bool:
-    regular = path.is_file() and not path.is_symlink()
-    return regular and digest_of(path) == digest

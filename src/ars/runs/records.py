@@ -10,10 +10,14 @@ from pathlib import Path
 from typing import Any, Self
 
 from ars.certification.certificate import Certificate
-from ars.certification.schedule import Schedule
+from ars.certification.settings import Schedule
 
 
-class RecordError(ValueError):
+class ReportError(ValueError):
+    """Files of a run folder from which no correct report can be made; says which and what to do."""
+
+
+class RecordError(ReportError):
     """A record file that is damaged or inconsistent."""
 
 

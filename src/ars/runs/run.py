@@ -13,19 +13,14 @@ import yaml
 from ars.atomic import write_whole
 from ars.certification.bounds import BOUNDS, Bound
 from ars.certification.certificate import Certificate
-from ars.certification.schedule import Schedule
+from ars.certification.settings import Schedule
 from ars.data.settings import PLACES
 from ars.methods.registry import methods
 from ars.runs.paths import BENCHMARK, ENVIRONMENT, FILES, MAIN, RECIPE, STAGES, TIMING, records_folder
-from ars.runs.records import Record, RecordError
+from ars.runs.records import Record, ReportError
 from ars.runs.shards import Merged, read_certification
 from ars.runs.test_images import ImageStats, Judged, difference, read_files
 from ars.theory import Norm
-
-
-class ReportError(ValueError):
-    """Files of a run folder from which no correct report can be made; says which and what to do."""
-
 
 Item = TypeVar("Item")
 
@@ -150,17 +145,9 @@ def load_runs(paths: Sequence[Path], *, name: str = MAIN, partial: bool = False)
 
     An incomplete certification is refused unless partial is true.
     """
-    if not paths:
-        raise ReportError("a report needs at least one run folder, got none")
-    try:
-        folders = [records_folder(path, name) for path in paths]
-    except ValueError as error:
-        raise ReportError(str(error)) from error
-    names = _distinct_names(paths)
-    return [
-        _load_run(path, run_name, folder, partial=partial)
-        for path, run_name, folder in zip(paths, names, folders, strict=True)
-    ]
+    folders = [records_folder(path, name) for path in paths]
+    every = zip(paths, _distinct_names(paths), folders, strict=True)
+    return [_load_run(path, run_name, folder, partial=partial) for path, run_name, folder in every]
 
 
 def _distinct_names(paths: Sequence[Path]) -> list[str]:
@@ -183,9 +170,12 @@ def _load_run(path: Path, run_name: str, folder: Path, *, partial: bool) -> Run:
         # for an imported model sigma is the combined noise of all steps, with rounding errors in the last digits
         method, sigma = str(recipe["method"]), float(f"{float(recipe['sigma']):.12g}")
         seed, kind = int(recipe["seed"]), str(recipe["data"]["kind"])
-    merged = _load_records(folder, method, partial=partial)
+    merged = read_certification(folder, partial=partial)
+    _check_agreement(folder, merged, method)
     records = merged.records
-    files = _load_files(folder, records)
+    files = read_files(folder)
+    if files and (last := records[-1].certificate.index) >= len(files):
+        raise ReportError(f"{folder / FILES} names {len(files)} files, but none for image {last}; {ADVICE}")
     run = Run(
         path=path,
         name=run_name,
@@ -207,9 +197,7 @@ def _load_run(path: Path, run_name: str, folder: Path, *, partial: bool) -> Run:
         inputs=Inputs(recipe["data"], merged.manifest.images, merged.manifest.order),
         model=merged.manifest.model,
     )
-    _check_records(run)
-    _check_noise(run)
-    _check_size(run)
+    _check_fit(run)
     return run
 
 
@@ -257,26 +245,6 @@ def _load_environment(path: Path) -> dict[str, str]:
     return {str(key): value if isinstance(value, str) else json.dumps(value) for key, value in content.items()}
 
 
-def _load_records(folder: Path, method: str, *, partial: bool) -> Merged:
-    try:
-        merged = read_certification(folder, partial=partial)
-    except RecordError as error:
-        raise ReportError(str(error)) from error
-    _check_agreement(folder, merged.records, method)
-    _check_asked(folder, merged)
-    return merged
-
-
-def _load_files(folder: Path, records: Sequence[Record]) -> tuple[str, ...]:
-    try:
-        files = read_files(folder)
-    except RecordError as error:
-        raise ReportError(str(error)) from error
-    if files and (last := records[-1].certificate.index) >= len(files):
-        raise ReportError(f"{folder / FILES} names {len(files)} files, but none for image {last}; {ADVICE}")
-    return files
-
-
 def _settings(record: Record, method: str) -> Settings:
     made: Certificate = record.certificate
     registered = methods().get(method)
@@ -287,17 +255,13 @@ def _settings(record: Record, method: str) -> Settings:
     )  # fmt: skip
 
 
-def _check_agreement(folder: Path, records: Sequence[Record], method: str) -> None:
-    first = _settings(records[0], method)
-    for record in records[1:]:
-        differing = settings_difference(first, _settings(record, method))
-        if differing:
+def _check_agreement(folder: Path, merged: Merged, method: str) -> None:
+    """Refuse records that differ, or that contradict the settings.json beside them: they belong elsewhere."""
+    first, made = _settings(merged.records[0], method), merged.records[0].certificate
+    for record in merged.records[1:]:
+        if differing := settings_difference(first, _settings(record, method)):
             raise ReportError(f"the records of {folder} differ in {differing}; certify again under another name")
-
-
-def _check_asked(folder: Path, merged: Merged) -> None:
-    """Refuse records that contradict the settings.json beside them: they belong elsewhere."""
-    made, asked = merged.records[0].certificate, merged.manifest.settings
+    asked = merged.manifest.settings
     settings = {
         "norm": made.norm, "alpha": made.alpha, "bound": made.bound, "seed": made.seed, "precision": made.precision,
         "mode": made.schedule.mode, "n_estimate": made.schedule.n_max, "n_select": sum(made.select_counts),
@@ -322,32 +286,25 @@ def settings_difference(one: Settings, other: Settings) -> str:
     return ", ".join(f"{name} ({a} and {b})" for name, a, b in pairs if a != b)
 
 
-def _check_noise(run: Run) -> None:
-    """Refuse records whose noise or number of looks contradicts the recipe; noise may depend on the image."""
+def _check_fit(run: Run) -> None:
+    """Refuse records that contradict the recipe or the benchmark beside them, or themselves."""
+    advice = "they belong to another run: restore its own records"
     noise, looks = run.settings.sigmas, len(run.records[0].certificate.sigmas)
-    method = methods().get(run.method)
+    method, classes = methods().get(run.method), len(run.class_names)
     if method and looks != method.looks:
         raise ReportError(
             f"{run.path} holds records with {looks} noisy looks per image, but {run.method} in its recipe has "
-            f"{method.looks}; they belong to another run: restore its own records"
+            f"{method.looks}; {advice}"
         )
     if noise and not math.isclose(total := sum(sigma**-2 for sigma in noise) ** -0.5, run.sigma, rel_tol=1e-6):
         raise ReportError(
-            f"{run.path} holds records with noise {total:.6g}, but its recipe says {run.sigma:g}; they belong to "
-            "another run: restore its own records"
+            f"{run.path} holds records with noise {total:.6g}, but its recipe says {run.sigma:g}; {advice}"
         )
-
-
-def _check_size(run: Run) -> None:
     if run.settings.dim != math.prod(run.shape):
         raise ReportError(
             f"{run.path} holds records of images with {run.settings.dim} numbers, but its benchmark.json says "
-            f"{'x'.join(map(str, run.shape))}; they belong to another run: restore its own records"
+            f"{'x'.join(map(str, run.shape))}; {advice}"
         )
-
-
-def _check_records(run: Run) -> None:
-    classes = len(run.class_names)
     for record in run.records:
         made = record.certificate
         if len(made.counts) != classes or not 0 <= record.truth < classes:

@@ -11,6 +11,7 @@ import shlex
 import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Self
 
@@ -98,9 +99,10 @@ class Manifest:
     def from_json(cls, text: str) -> Self:
         """Read settings.json; a missing or unknown field is an error."""
         raw = json.loads(text)
-        images = tuple(float(number) for number in raw.pop("images", ()))
-        judged = Judged(**raw.pop("judged")) if "judged" in raw else None
-        manifest = cls(layout=Layout(**raw.pop("layout")), images=images, judged=judged, **raw)
+        raw["images"] = tuple(float(number) for number in raw.get("images", ()))
+        raw["layout"] = Layout(**raw["layout"])
+        raw["judged"] = Judged(**raw["judged"]) if "judged" in raw else None
+        manifest = cls(**raw)
         if not isinstance(manifest.settings, dict):
             raise TypeError(f"settings must be a mapping, got {type(manifest.settings).__name__}")
         return manifest
@@ -159,10 +161,10 @@ def begin(folder: Path, wanted: Manifest) -> Manifest:
     with FileLock(folder / ".growing.lock"):  # another process may increase it at the same time
         have = read_manifest(folder) or have
         _check_same(folder, have, wanted)
-        if wanted.layout.examples <= have.layout.examples:
-            return have
-        write_whole(folder / SETTINGS, wanted.to_json())
-    return wanted
+        if wanted.layout.examples > have.layout.examples:
+            write_whole(folder / SETTINGS, wanted.to_json())
+            have = wanted
+    return have
 
 
 def read_shard(folder: Path, manifest: Manifest, number: int) -> list[Record]:
@@ -229,12 +231,8 @@ def name_images(indices: tuple[int, ...], every: int) -> str:
     >>> name_images((0, 1, 2, 5, 9, 10), 1), name_images((0, 50, 100, 500), 50)
     ('0 to 2, 5, 9 to 10', '0 to 100, 500')
     """
-    ranges: list[list[int]] = []
-    for index in indices:
-        if ranges and index == ranges[-1][-1] + every:
-            ranges[-1].append(index)
-        else:
-            ranges.append([index])
+    runs = groupby(enumerate(indices), key=lambda pair: pair[1] - every * pair[0])
+    ranges = [[index for _, index in run] for _, run in runs]
     names = [f"{part[0]} to {part[-1]}" if len(part) > 1 else str(part[0]) for part in ranges[:MOST_NAMED]]
     return ", ".join(names) + (" and more" if len(ranges) > MOST_NAMED else "")
 
@@ -283,14 +281,11 @@ def read_certification(folder: Path, *, partial: bool = False) -> Merged:
     if manifest is None:
         raise RecordError(f"{path} has no settings.json beside it; copy that too")
     records = sorted(_read(path), key=lambda record: record.certificate.index)
-    if not records:
-        raise RecordError(f"{path} holds no records; pack them again")
     indices = [record.certificate.index for record in records]
     wanted = manifest.layout.indices
-    if len(set(indices)) < len(indices) or not set(indices) <= set(wanted):
-        raise RecordError(
-            f"{path} must hold each image of {wanted} once, got {name_images(tuple(indices), 1)}; pack them again"
-        )
+    if not records or len(set(indices)) < len(indices) or not set(indices) <= set(wanted):
+        found = name_images(tuple(indices), 1) or "no records"
+        raise RecordError(f"{path} must hold each image of {wanted} once, got {found}; pack them again")
     check_model(path, records, manifest)
     missing = tuple(index for index in wanted if index not in set(indices))
     if missing and not partial:

@@ -6,8 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ars.smoothing.mechanism import Generators, Images, Release
-from ars.smoothing.steps import Composition
+from ars.smoothing.mechanism import Composition, Generators, Images, Release
 from ars.theory import Ball, Norm, TradeOff
 
 Combine = Callable[[Sequence[Release]], Images]

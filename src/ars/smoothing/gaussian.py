@@ -8,8 +8,7 @@ from torch import Tensor
 
 from ars.smoothing.mechanism import SCALE_ERROR, Generators, Images, Release, Step, normal_like
 from ars.theory import Ball
-from ars.theory.arguments import as_number
-from ars.theory.rounding import up
+from ars.theory.numbers import as_number, up
 from ars.theory.tradeoff import Gaussian as GaussianTradeOff
 
 LEAST_SIGMA = 1e-4
@@ -27,11 +26,7 @@ def check_sigma(sigma: float) -> float:
 
 
 class Gaussian(Step):
-    """m = X + z, z ~ N(0, sigma^2 I); ignores the earlier releases.
-
-    >>> Gaussian(sigma=0.5).guarantee(Ball("l2", dim=3072, radius=0.25)).mu >= 0.5
-    True
-    """
+    """m = X + z, z ~ N(0, sigma^2 I); ignores the earlier releases."""
 
     def __init__(self, sigma: float) -> None:
         super().__init__()

@@ -11,17 +11,13 @@ from ars.theory import Ball, Norm, TradeOff, UnsupportedThreat
 from ars.theory.composition import repeat
 from ars.theory.generalised_normal import GeneralisedNormal as GeneralisedNormalTradeOff
 from ars.theory.generalised_normal import check_shape, noise_scale
-from ars.theory.rounding import up
+from ars.theory.numbers import up
 from ars.theory.tradeoff import Gaussian as GaussianTradeOff
 from ars.theory.unicr import unicr_radius_linf
 
 
 class GeneralisedNormal(Step):
-    """m = X + z, z of shape 1 <= beta <= 5 and deviation sigma; beta = 2 draws exactly as the Gaussian mechanism.
-
-    >>> GeneralisedNormal(sigma=0.5, beta=2.25).sigma
-    0.5
-    """
+    """m = X + z, z of shape 1 <= beta <= 5 and deviation sigma; beta = 2 draws exactly as the Gaussian mechanism."""
 
     def __init__(self, sigma: float, beta: float) -> None:
         super().__init__()

@@ -5,40 +5,29 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import nn
 
-from ars.smoothing.combine import minimum_variance
-from ars.smoothing.gaussian import check_sigma
-from ars.smoothing.mechanism import SCALE_ERROR, Generators, Images, Release, Step, normal_like
+from ars.smoothing.gaussian import Gaussian
+from ars.smoothing.mechanism import Generators, Images, Release, minimum_variance, normal_like
 from ars.theory import Ball, UnsupportedThreat
-from ars.theory.rounding import up
 from ars.theory.tradeoff import Gaussian as GaussianTradeOff
 
 # Below this the noise no longer shrinks with the mask: more noise is sound, and an all-zero mask does not divide by 0.
 LEAST_RMS = 1e-3
 
 
-class MaskedGaussian(Step):
+class MaskedGaussian(Gaussian):
     """m = w * X + z, z ~ N(0, (||w||^2 / d) sigma^2 I), w = mask(what the earlier steps released).
 
     The mask sees the minimum-variance combination of the earlier releases (after one Gaussian step: m1 itself).
     As a first step it sees an image of zeros, which suits only a static mask. The mask gives one weight in [0, 1] per
-    pixel, [b, 1, h, w] broadcast over the channels, or one per coordinate, [b, c, h, w].
+    pixel, [b, 1, h, w] broadcast over the channels, or one per coordinate, [b, c, h, w]. sigma is the standard
+    deviation that the noise would have at w = 1.
     """
 
     def __init__(self, sigma: float, mask: nn.Module) -> None:
-        super().__init__()
+        super().__init__(sigma)
         if not isinstance(mask, nn.Module):
             raise TypeError(f"the mask must be a torch.nn.Module, got {type(mask).__name__}; wrap it in one")
-        self._sigma = check_sigma(sigma)
         self.mask = mask
-
-    @property
-    def sigma(self) -> float:
-        """The standard deviation that the noise would have at w = 1, in pixel units."""
-        return self._sigma
-
-    def scale(self) -> float | torch.Tensor:
-        """The factor of the noise at w = 1: at least sigma, even after rounding to float32."""
-        return self.sigma * (1 + SCALE_ERROR)
 
     def release(self, x: Images, past: Sequence[Release], generator: Generators) -> Release:
         """Sample w * X + s z with s = sigma ||w|| / sqrt(d), the norm over all d coordinates."""
@@ -61,7 +50,7 @@ class MaskedGaussian(Step):
                 f"MaskedGaussian covers 'linf' (Prop. 2.4), got {ball.norm!r}: inside an L2 ball all of e can sit "
                 "where the mask is 1; certify 'linf', or use Gaussian steps for 'l2'"
             )
-        return GaussianTradeOff(up(ball.l2_radius / self.sigma))
+        return super().guarantee(ball)
 
 
 def _check_shape(weight: torch.Tensor, x: Images) -> None:

@@ -1,15 +1,19 @@
-"""The one idea of the library: a mechanism is a sampler and its guarantee in one object."""
+"""The one idea of the library: a mechanism is a sampler and its guarantee in one object.
+
+A Step releases a noisy look at X. A Composition runs several, and the combination makes one image of their releases.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Union
+from typing import Union, cast
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from ars.theory import Ball, Norm, TradeOff, certified_radius
+from ars.theory import compose as compose_tradeoffs
 
 Images = Float[Tensor, "b c h w"]
 # The relative error of a noise scale computed in float32; scales are increased by this much to be on the safe side.
@@ -60,6 +64,22 @@ def one_batch(parts: "Sequence[Sequence[Release]]") -> list[Release]:
     ]
 
 
+def minimum_variance(releases: Sequence[Release]) -> Images:
+    """The unbiased combination of least variance: sum_j (w_j/s_j^2) m_j / sum_j (w_j^2/s_j^2).
+
+    For two steps, the first unmasked, this is c_1 m_1 + c_2 m_2 of Sec. 3 (with the variance of m_2 as in Prop. 2.4,
+    not as printed there). A pixel that every step masked out carries no information and comes out as 0.
+    """
+    weighted = sum(release.weight / release.std**2 * release.value for release in releases)
+    precision = sum((release.weight / release.std) ** 2 for release in releases)
+    return weighted / precision.clamp_min(1e-12)  # type: ignore[union-attr]
+
+
+def last(releases: Sequence[Release]) -> Images:
+    """The last release as it is."""
+    return releases[-1].value
+
+
 class Step(nn.Module, ABC):
     """A noisy look at X that may depend on the earlier looks, with a proof of how little it reveals."""
 
@@ -86,6 +106,60 @@ class Step(nn.Module, ABC):
     @abstractmethod
     def sigma(self) -> float:
         """The noise budget of the step, as stated in the record."""
+
+
+class Composition(nn.Module):
+    """k adaptive steps (Thm 2.3): step j sees X and the releases of steps 1 to j - 1."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        super().__init__()
+        if not steps:
+            raise ValueError("a mechanism needs at least one step")
+        for step in steps:
+            if not isinstance(step, Step):
+                raise TypeError(f"a mechanism is made of steps such as Gaussian(0.5), got {type(step).__name__}")
+        self.steps = nn.ModuleList(steps)
+
+    def release(self, x: Images, generator: Generators) -> list[Release]:
+        """Sample every step in turn; the classifier may see all the releases."""
+        releases: list[Release] = []
+        for step in self.steps:
+            release = cast(Step, step).release(x, releases, generator)
+            _check_release(step, release, len(x))
+            releases.append(release)
+        return releases
+
+    def guarantee(self, ball: Ball) -> TradeOff:
+        """The composed guarantee of the steps."""
+        return compose_tradeoffs(*(cast(Step, step).guarantee(ball) for step in self.steps))
+
+    def radius(self, p_plus: float, p_minus: float, *, norm: Norm, dim: int) -> float:
+        """The certified radius: that of a single step, or Prop. 2.1 on the composed guarantee."""
+        if len(self.steps) == 1:
+            return cast(Step, self.steps[0]).radius(p_plus, p_minus, norm=norm, dim=dim)
+        return certified_radius(self.guarantee, p_plus, p_minus, norm=norm, dim=dim)
+
+    @property
+    def sigmas(self) -> tuple[float, ...]:
+        """The noise budgets of the steps, in order."""
+        return tuple(cast(Step, step).sigma for step in self.steps)
+
+
+def _check_release(step: nn.Module, release: object, images: int) -> None:
+    """Refuse an invalid release."""
+    parts = (release.value, release.weight, release.std) if isinstance(release, Release) else ()
+    if not parts or not all(isinstance(part, Tensor) for part in parts):
+        got = [type(part).__name__ for part in parts] or type(release).__name__
+        raise TypeError(
+            f"{type(step).__name__}.release must return ars.Release(value, weight, std), all three tensors, got {got}"
+        )
+    if len(parts[0]) != images:
+        raise ValueError(f"{type(step).__name__}.release must release each image once, got {len(parts[0])} of {images}")
+
+
+def compose(*steps: Step) -> Composition:
+    """Run the steps one after another on the same X."""
+    return Composition(steps)
 
 
 Draw = Callable[[Tensor, torch.Generator], Tensor]

@@ -19,9 +19,6 @@ class LearnedSplit(nn.Module):
     The stated numbers (share, sigmas) are computed in float64 from the stored logit, as for a fixed share. The scale of
     the noise is computed in float32 on the device, with gradients and without waiting for it. Its error is less than
     SCALE_ERROR, which is added, so the noise is never below the stated level.
-
-    >>> LearnedSplit(0.5).share
-    0.5
     """
 
     def __init__(self, sigma: float) -> None:

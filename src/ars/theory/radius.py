@@ -9,9 +9,8 @@ from collections.abc import Callable, Sequence
 
 from scipy.special import ndtri
 
-from ars.theory.arguments import not_above, not_below
 from ars.theory.composition import total_noise
-from ars.theory.rounding import ERROR, down
+from ars.theory.numbers import ERROR, down, not_above, not_below
 from ars.theory.threat import Ball, Norm, check_dim
 from ars.theory.tradeoff import Gaussian, TradeOff
 
@@ -51,9 +50,6 @@ def certified_radius(
     """The largest r, by bisection, at which Prop. 2.1 holds for guarantee(Ball(norm, dim, r)).
 
     The guarantee must weaken as the ball grows, which is true of every guarantee for a ball.
-
-    >>> certified_radius(lambda ball: Gaussian(ball.radius / 0.5), 0.5, 0.5, norm="l2", dim=3072)
-    0.0
     """
 
     def holds(radius: float) -> bool:
@@ -99,10 +95,6 @@ def ars_radius_l2(sigmas: Sequence[float], p_plus: float, p_minus: float) -> flo
 
 
 def ars_radius_linf(sigmas: Sequence[float], dim: int, p_plus: float, p_minus: float) -> float:
-    """Prop. 2.4, for any number of steps, masked or not: the radius of Thm 2.3 over sqrt(dim).
-
-    >>> ars_radius_linf([0.5], 3072, 0.9, 0.1) == rs_radius_linf(0.5, 3072, 0.9, 0.1)
-    True
-    """
+    """Prop. 2.4, for any number of steps, masked or not: the radius of Thm 2.3 over sqrt(dim)."""
     check_dim(dim)
     return down(ars_radius_l2(sigmas, p_plus, p_minus) / math.sqrt(dim))

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from ars.theory.arguments import as_number, as_whole
+from ars.theory.numbers import as_number, as_whole
 
 Norm = Literal["l2", "linf"]
 NORMS: tuple[Norm, ...] = get_args(Norm)
@@ -42,9 +42,5 @@ class Ball:
 
     @property
     def l2_radius(self) -> float:
-        """Radius of the smallest L2 ball around this one: ||e||_2 <= sqrt(dim) ||e||_inf, Eq. (4).
-
-        >>> Ball("linf", dim=4, radius=0.5).l2_radius
-        1.0
-        """
+        """Radius of the smallest L2 ball around this one: ||e||_2 <= sqrt(dim) ||e||_inf, Eq. (4)."""
         return self.radius * math.sqrt(self.dim) if self.norm == "linf" else self.radius

@@ -22,24 +22,30 @@ from ars.kernels.precision import Precision, autocast, current
 from ars.runs.paths import CHECKPOINT, LOG
 from ars.smoothing import SmoothedClassifier
 from ars.smoothing.masked import WeightRange
+from ars.tensors import OF_MODEL, CheckpointError, load_model, load_tensors, save_tensors, under
 from ars.theory import Norm
-from ars.training.checkpoint import (
-    OF_MODEL,
-    CheckpointError,
-    load_model,
-    load_optimizers,
-    load_tensors,
-    optimizer_tensors,
-    save_tensors,
-    under,
-)
-from ars.training.ema import MovingAverage
 from ars.training.loss import Objective
-from ars.training.meetings import NEVER, Decision, Meetings, Tally
-from ars.training.progress import Pace, Progress, Standing, first_share, write_log
+from ars.training.optimizers import (
+    MovingAverage,
+    load_optimizers,
+    make_optimizers,
+    optimizer_tensors,
+    settings_of,
+)
+from ars.training.progress import (
+    NEVER,
+    Decision,
+    Meetings,
+    Pace,
+    Progress,
+    Standing,
+    Tally,
+    first_share,
+    write_log,
+)
 from ars.training.ranks import Ranks
 from ars.training.settings import TrainSettings
-from ars.training.step import WARM_UP, Modes, fastest, make_optimizers, settings_of
+from ars.training.step import WARM_UP, Modes, fastest
 
 IMAGES = 1000
 
@@ -166,7 +172,8 @@ class Trainer:
                     if not (ended or meetings.due(self.step, stop)):
                         continue
                     decision = meetings.hold(self.step, stop=stop())
-                    self._check_loss(decision.first_bad)
+                    if decision.first_bad != NEVER:
+                        raise ArithmeticError(self._trouble("the loss is", decision.first_bad))
                     rate, left = pace.read(self.step)
                     if self.ranks.first:
                         watch(self._standing(decision, rate, left))
@@ -195,7 +202,7 @@ class Trainer:
         tensors = {OF_MODEL + name: tensor for name, tensor in self.model.state_dict().items()}
         tensors |= {f"optimizer/{name}": tensor for name, tensor in optimizer_tensors(self.optimizers).items()}
         if self.average:
-            tensors |= {f"average/{name}": tensor for name, tensor in self.average.tensors().items()}
+            tensors |= {f"average/{name}": tensor for name, tensor in self.average.averaged.state_dict().items()}
         tensors["totals"] = self.tally.totals
         save_tensors(self.checkpoint, tensors, {"identity": self.identity, "step": self.step, "seconds": self.seconds})
 
@@ -208,7 +215,7 @@ class Trainer:
         load_model(self.model, under(tensors, OF_MODEL), self.checkpoint)
         load_optimizers(self.optimizers, under(tensors, "optimizer/"))
         if self.average:
-            self.average.load(under(tensors, "average/"))
+            self.average.averaged.load_state_dict(under(tensors, "average/"))
         self.tally.put(*tensors["totals"].tolist())
         self.step = about["step"]
         self._seconds = about.get("seconds", 0.0)
@@ -238,23 +245,19 @@ class Trainer:
         self.step += 1
         self.tally.add(loss, accuracy, step=self.step)
 
+    def _position(self, step: int) -> tuple[int, int]:
+        """The epoch that a step belongs to, and its number within it; both counted from 1."""
+        epoch, before = divmod(step - 1, self.steps_per_epoch)
+        return epoch + 1, before + 1
+
     def _standing(self, decision: Decision, rate: float, seconds_left: float) -> Standing:
-        epoch, before = divmod(self.step - 1, self.steps_per_epoch)
-        return Standing(
-            epoch=epoch + 1,
-            epochs=self.settings.epochs,
-            step=self.step,
-            steps=self.steps,
-            loss=decision.loss / (before + 1),
-            accuracy=decision.accuracy / (before + 1),
-            images_a_second=rate,
-            seconds_left=seconds_left,
-        )
+        epoch, steps = self._position(self.step)
+        means = (decision.loss / steps, decision.accuracy / steps)
+        return Standing(epoch, self.settings.epochs, self.step, self.steps, *means, rate, seconds_left)
 
     def _end_epoch(self, decision: Decision, rate: float, start_up: float | None) -> Progress:
         """The progress at the end of an epoch; all processes get the first one's validation, and stop if it is NaN."""
-        epoch, before = divmod(self.step - 1, self.steps_per_epoch)
-        steps = before + 1
+        epoch, steps = self._position(self.step)
         means = (decision.loss / steps, decision.accuracy / steps)
         correct, openness = self.ranks.gather(self._validate() if self.ranks.first else (0.0, 0.0))[0]
         if math.isnan(openness):
@@ -262,7 +265,7 @@ class Trainer:
         self.tally.put(0.0, 0.0)
         share = first_share(self.evaluated.mechanism.sigmas)
         cut = steps if steps < self.steps_per_epoch else None
-        return Progress(epoch + 1, self.settings.epochs, *means, correct, openness, share, rate, start_up, cut)
+        return Progress(epoch, self.settings.epochs, *means, correct, openness, share, rate, start_up, cut)
 
     def _validate(self) -> tuple[float, float]:
         """Validate with the same noise after every epoch."""
@@ -271,24 +274,20 @@ class Trainer:
             self.evaluated, self.benchmark, generator, batch_size=self.settings.batch_size, precision=self.precision
         )
 
-    def _check_loss(self, first_bad: int) -> None:
-        if first_bad != NEVER:
-            raise ArithmeticError(self._trouble("the loss is", first_bad))
-
     def _check_weights(self) -> None:
         """Refuse non-finite weights; the last loss is from before the last update, so it does not show them."""
         if not bool(torch.stack([weight.isfinite().all() for weight in self.model.parameters()]).all()):
             raise ArithmeticError(self._trouble("the weights are", self.step))
 
     def _trouble(self, what: str, step: int) -> str:
-        epoch, batch = divmod(step - 1, self.steps_per_epoch)
+        epoch, batch = self._position(step)
         rates = " and ".join(f"{rate:g} for the {name}" for name, rate in self._rates(step - 1).items())
         kept = (
             f"; the last good checkpoint is kept: start from its classifier with "
             f"--classifier.from_run {shlex.quote(str(self.checkpoint.parent))}"
         )
         return (
-            f"{what} no longer a number at step {step} (epoch {epoch + 1}, batch {batch + 1} of "
+            f"{what} no longer a number at step {step} (epoch {epoch}, batch {batch} of "
             f"{self.steps_per_epoch}), with learning rates of {rates}; lower them and train again into another folder"
             f"{kept if self.checkpoint.exists() else ''}"
         )

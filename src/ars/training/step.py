@@ -1,7 +1,6 @@
-"""One optimisation step: optimisers, freezing, CUDA graphs and fused kernels."""
+"""One optimisation step: freezing, CUDA graphs and fused kernels."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -12,52 +11,8 @@ from ars.kernels.precision import Precision
 from ars.kernels.trainable import with_kernels
 from ars.smoothing import SmoothedClassifier
 from ars.smoothing.mechanism import Fresh
-from ars.smoothing.split import LearnedSplit
 from ars.training.loss import Objective
-from ars.training.settings import Optimizer, TrainSettings
-
-
-def make_optimizers(model: SmoothedClassifier, settings: TrainSettings) -> dict[str, torch.optim.Optimizer]:
-    """One optimiser for the classifier and one for the mask, if there is one; frozen parameters get none."""
-    parts = {"classifier": model.classifier, "mask": model.mechanism}
-    optimizers: dict[str, torch.optim.Optimizer] = {}
-    for name, part in parts.items():
-        chosen = settings_of(settings, name)
-        groups = _groups(part, chosen.weight_decay)
-        if not groups:
-            continue
-        device = groups[0]["params"][0].device
-        cuda = device.type == "cuda"
-        for group in groups:  # a captured graph can use a learning rate that changes on the device
-            group["lr"] = torch.tensor(chosen.lr, device=device) if cuda else chosen.lr
-        if chosen.name == "adamw":
-            optimizers[name] = torch.optim.AdamW(groups, fused=cuda, capturable=cuda)
-        else:
-            optimizers[name] = torch.optim.SGD(groups, momentum=chosen.momentum, fused=cuda)
-    if not optimizers:
-        raise ValueError("there is nothing to train: every parameter is frozen")
-    return optimizers
-
-
-def settings_of(settings: TrainSettings, name: str) -> Optimizer:
-    """The settings of one of the optimisers."""
-    return settings.classifier if name == "classifier" else settings.mask
-
-
-def _groups(part: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """The trained parameters; a learned split has its own group without decay, which would pull it to one half."""
-    splits = {id(module.logit) for module in part.modules() if isinstance(module, LearnedSplit)}
-    trained = [parameter for parameter in part.parameters() if parameter.requires_grad]
-    groups = [
-        {"params": [tensor for tensor in trained if id(tensor) not in splits], "weight_decay": weight_decay},
-        {"params": [tensor for tensor in trained if id(tensor) in splits], "weight_decay": 0.0},
-    ]
-    return [group for group in groups if group["params"]]
-
-
-def freeze_classifier(model: SmoothedClassifier) -> None:
-    """Train only the mask of this model."""
-    model.classifier.requires_grad_(False)
+from ars.training.optimizers import Optimizers
 
 
 class Modes:
@@ -93,9 +48,7 @@ class Stepper:
     loss. The parts draw their noise in turn from the same generator.
     """
 
-    def __init__(
-        self, objective: Objective, optimizers: Mapping[str, torch.optim.Optimizer], *, accumulate: int = 1
-    ) -> None:
+    def __init__(self, objective: Objective, optimizers: Optimizers, *, accumulate: int = 1) -> None:
         self.objective, self.optimizers, self.accumulate = objective, optimizers, accumulate
 
     def __call__(

@@ -1,7 +1,7 @@
 """Certifying the test images of a run: all checks come before the first draw, then one shard follows another."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,15 +17,14 @@ from ars.certification.votes import Watch
 from ars.data.benchmark import Benchmark, name_classes
 from ars.kernels.precision import choose_precision
 from ars.recipes.build import check_certifiable, check_subset
-from ars.recipes.user_code import explain_errors
+from ars.recipes.user_code import check_fit, explain_errors
 from ars.runs.paths import ENVIRONMENT, MODEL, digest_of
 from ars.runs.provenance import make_manifest
 from ars.runs.records import Record
 from ars.runs.shards import Layout, Manifest, begin, read_manifest, read_shard, write_shard
 from ars.runs.test_images import ImageStats, Judged, check_files, keep_files
 from ars.workflows.hardware import write_environment
-from ars.workflows.progress import Progress
-from ars.workflows.request import Request
+from ars.workflows.request import Progress, Request
 from ars.workflows.world import World
 
 SAMPLED = 16
@@ -86,6 +85,13 @@ class Job:
         done = {record.certificate.index for record in have}
         return [index for index in self.layout.images(number) if index not in done]
 
+    def begun(self, shards: Iterable[int]) -> tuple[dict[int, int], Progress, list[Record]]:
+        """How many images each of these shards still needs, the progress so far, and the records that exist."""
+        have = {number: read_shard(self.folder, self.manifest, number) for number in shards}
+        left = {number: len(self.missing(number, records)) for number, records in have.items()}
+        found = [record for records in have.values() for record in records]
+        return left, Progress(total=len(found) + sum(left.values())).found(found), found
+
     def certify_shard(self, number: int, watch: Watch | None = None) -> list[Record]:
         """Certify the missing images of a shard, write the shard as a whole, and return the new records."""
         have = read_shard(self.folder, self.manifest, number)
@@ -119,18 +125,18 @@ def _prepare(request: Request, device: torch.device) -> Job:
     records = request.records
     benchmark, model = request.load(device)
     digest = digest_model(model)  # before the model runs, which may change it
+    images = sampled_images(benchmark).to(device)
     if request.given:
-        request.given.check_fit(benchmark, model, device)
+        check_fit(request.given.model, model, benchmark, images[:1])
     settings = request.settings_for(benchmark.size("test"))
     settings = replace(settings, precision=choose_precision(settings.precision, device))
     check_certifiable(model, settings, benchmark.shape)
-    images = sampled_images(benchmark).to(device)
     wanted = make_manifest(
         settings,
         model=digest,
         images=image_statistics(benchmark, images),
         files=benchmark.chosen.digest if benchmark.chosen else "",
-        weights="" if request.given else digest_of(request.folder / MODEL),
+        weights=digest_of(request.folder / MODEL) if request.from_folder_alone else "",
         order=benchmark.chosen.order if benchmark.chosen else "",
         shard_size=request.shard_size,
         begun=read_manifest(records),
@@ -175,10 +181,8 @@ def certify_run(
     """
     job = prepare(request, device)
     remove_stale(job.folder)
-    shards = {number: read_shard(job.folder, job.manifest, number) for number in world.share(job.layout.shards)}
-    left = {number: len(job.missing(number, have)) for number, have in shards.items()}
-    records = [record for have in shards.values() for record in have]
-    at, began = Progress(total=len(records) + sum(left.values())).found(records), time.perf_counter()
+    left, at, records = job.begun(world.share(job.layout.shards))
+    began = time.perf_counter()
     if at.done < at.total:
         tell(job.about)
         report(at)

@@ -20,7 +20,7 @@ from ars.runs.paths import CERTIFY, GIVEN_SIGMA, RECIPE
 from ars.runs.run import About, read_about
 from ars.runs.shards import read_manifest
 from ars.smoothing import SmoothedClassifier
-from ars.workflows.load import check_data, describe, load_run
+from ars.workflows.load import NO_RUN, check_data, describe, is_used
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,6 @@ class Given:
     model: str
     data: tuple[str, ...]
     sigma: float | None = None
-
-    @property
-    def name(self) -> str:
-        """The import path of the code."""
-        return self.model
 
     def load(self, device: torch.device) -> tuple[Benchmark, SmoothedClassifier]:
         """The benchmark and the model, which has not run yet."""
@@ -47,10 +42,6 @@ class Given:
         eval_mode(model)
         return model
 
-    def check_fit(self, benchmark: Benchmark, model: SmoothedClassifier, device: torch.device) -> None:
-        """Refuse a model that cannot classify the benchmark's images."""
-        check_fit(self.model, model, benchmark, benchmark.examples("test", [0])[0].to(device))
-
     def claim(self, folder: Path, model: SmoothedClassifier, benchmark: Benchmark, device: torch.device) -> None:
         """Write what a report needs into a new folder; refuse a folder with another model or anything else."""
         recipe = read_recipe(None, self.data)
@@ -58,54 +49,20 @@ class Given:
         noise = sum(sigma**-2 for sigma in model.mechanism.sigmas) ** -0.5
         content = {"model": self.model, "method": self.model, "sigma": noise, "seed": 0, "data": data}
         path = folder / RECIPE
-        # checked before the recipe, which another rank may be writing
-        used = folder.exists() and (not folder.is_dir() or any(folder.glob("[!.]*")))
+        used = is_used(folder)  # checked before the recipe, which another rank may be writing
         if path.exists():
             _check_same(folder, _read(path), content)
             check_data(folder, benchmark, None)
         elif used:
-            raise RecipeError(f"{folder} exists and is not a run folder; choose another folder with --out")
+            raise RecipeError(f"{folder} {NO_RUN}")
         write_whole(path, yaml.safe_dump({**content, GIVEN_SIGMA: self.sigma}, sort_keys=False))
         describe(folder, benchmark, device)
 
 
-@dataclass(frozen=True)
-class Around:
-    """A run that was trained here, with what its folder does not hold.
-
-    That is the import path of the user's own classifier (package:attribute), and the new place of data that was moved
-    (overrides of its recipe's data part).
-    """
-
-    folder: Path
-    classifier: str | None = None
-    moved: tuple[str, ...] = ()
-
-    @property
-    def name(self) -> str | None:
-        """The import path of the user's own classifier, if it has one."""
-        return self.classifier
-
-    def load(self, device: torch.device) -> tuple[Benchmark, SmoothedClassifier]:
-        """The benchmark and the trained model of the run."""
-        return load_run(self.folder, device, classifier=self.classifier, moved=self.moved)[1:]
-
-    def check_fit(self, benchmark: Benchmark, model: SmoothedClassifier, device: torch.device) -> None:
-        """Nothing to check: it was trained on these images."""
-
-    def claim(self, folder: Path, model: SmoothedClassifier, benchmark: Benchmark, device: torch.device) -> None:
-        """Nothing to write: the folder belongs to the run."""
-
-
-def given_from_recipe(recipe: dict[str, Any]) -> Given:
-    """The imported model that a folder's recipe.yaml describes."""
-    data = tuple(f"--data.{key}={value}" for key, value in recipe["data"].items() if value is not None)
-    return Given(recipe["model"], data, recipe.get(GIVEN_SIGMA))
-
-
 def load_certified(folder: Path, recipe: dict[str, Any], device: torch.device) -> tuple[About, SmoothedClassifier]:
     """The inputs and the model of a folder's records, as its recipe.yaml describes them; needs no data."""
-    given, about = given_from_recipe(recipe), read_about(folder)
+    data = tuple(f"--data.{key}={value}" for key, value in recipe["data"].items() if value is not None)
+    given, about = Given(recipe["model"], data, recipe.get(GIVEN_SIGMA)), read_about(folder)
     model = given.model_on(device)
     check_certified(folder, model)  # before the model runs, which may change it
     check_fit(given.model, model, about, torch.full((1, *about.shape), 0.5, device=device))
@@ -157,10 +114,6 @@ def _read(path: Path) -> object:
         return yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError):
         return None
-
-
-Source = Given | Around
-"""A model that cannot be loaded from a run folder alone."""
 
 
 def import_model(path: str, sigma: float | None = None) -> SmoothedClassifier:

@@ -21,10 +21,11 @@ from ars.recipes.recipe import Recipe, RecipeError, first_difference
 from ars.runs.paths import BENCHMARK, MAIN, MODEL, PACKED, RECIPE, records_folder
 from ars.runs.run import About, read_about
 from ars.smoothing import SmoothedClassifier
-from ars.training.checkpoint import load_model, load_tensors, misfits, under
+from ars.tensors import load_model, load_tensors, misfits, under
 from ars.workflows.hardware import write_environment
 from ars.workflows.weights import PREFIX, pinned
 
+NO_RUN = "exists and is not a run folder; choose another folder with --out"
 NEAR = 1e-9  # moments of the same images differ by rounding only, since they come from exact counts
 
 
@@ -141,9 +142,13 @@ def check_folder(folder: Path, recipe: Recipe) -> None:
         if have.identity != recipe.identity:
             where = first_difference(have, recipe)
             raise RecipeError(f"{folder} holds a run of another recipe{where}; choose another folder with --out")
-    # hidden files do not count: a killed process may have left one while writing recipe.yaml
-    elif folder.exists() and (not folder.is_dir() or any(folder.glob("[!.]*"))):
-        raise RecipeError(f"{folder} exists and is not a run folder; choose another folder with --out")
+    elif is_used(folder):
+        raise RecipeError(f"{folder} {NO_RUN}")
+
+
+def is_used(folder: Path) -> bool:
+    """Whether anything is in the folder's place except hidden files, which a killed process may have left."""
+    return folder.exists() and (not folder.is_dir() or any(folder.glob("[!.]*")))
 
 
 def _kept_recipe(path: Path) -> Recipe:

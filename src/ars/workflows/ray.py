@@ -10,11 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from ars.runs.records import Record
-from ars.runs.shards import read_shard
 from ars.workflows.certify import Job, prepare
 from ars.workflows.hardware import choose_device
-from ars.workflows.progress import Progress
-from ars.workflows.request import Request
+from ars.workflows.request import Progress, Request
 
 RETRIES = 3
 
@@ -38,23 +36,22 @@ def certify_with_ray(
     """
     ray = _import_ray()
     job = prepare(request, choose_device(device_name))
-    have = {number: read_shard(job.folder, job.manifest, number) for number in range(job.layout.shards)}
-    left = [number for number, records in have.items() if job.missing(number, records)]
-    found = [record for records in have.values() for record in records]
-    at = Progress(total=len(found) + sum(len(job.missing(number, have[number])) for number in left)).found(found)
-    if not left:
+    left, at, _ = job.begun(range(job.layout.shards))
+    if at.done == at.total:
         return
     tell(job.about)
     report(at)
+    # workers can import what the driver can import
+    paths = os.pathsep.join([str(Path.cwd()), *filter(None, [os.environ.get("PYTHONPATH")])])
     local = {} if "RAY_ADDRESS" in os.environ else {"include_dashboard": False}
-    ray.init(log_to_driver=False, logging_level=logging.ERROR, runtime_env={"env_vars": _variables()}, **local)
+    ray.init(log_to_driver=False, logging_level=logging.ERROR, runtime_env={"env_vars": {"PYTHONPATH": paths}}, **local)
     try:
         began = time.perf_counter()
         gpu = device_name != "cpu" and ray.cluster_resources().get("GPU", 0) > 0
         task = ray.remote(certify_chunk).options(num_cpus=1, num_gpus=1 if gpu else 0, max_retries=RETRIES)
         decided = replace(request, folder=request.folder.resolve(), settings=job.settings)
         chunk = (Path.cwd(), decided, "auto" if gpu else device_name)
-        for records in _results(ray, [task.remote(*chunk, number) for number in left], stop):
+        for records in _results(ray, [task.remote(*chunk, number) for number, count in left.items() if count], stop):
             at = at.made(records, seconds=time.perf_counter() - began)
             report(at)
     finally:
@@ -88,12 +85,6 @@ def _results(ray: Any, tasks: list[Any], stop: Callable[[], bool]) -> Iterator[l
                     f"a shard lost its worker {RETRIES + 1} times ({type(error).__name__}); finished shards are kept, "
                     "so check Ray's logs and run the same command again"
                 ) from error
-
-
-def _variables() -> dict[str, str]:
-    """The environment with which workers can import what the driver can import."""
-    paths = [str(Path.cwd()), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {"PYTHONPATH": os.pathsep.join(paths)}
 
 
 def _import_ray() -> Any:

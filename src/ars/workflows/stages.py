@@ -1,27 +1,43 @@
-"""The stages of one draw, and masks as pictures."""
+"""The stages of one draw, and masks: as arrays for the report, and as pictures."""
 
 import io
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from jaxtyping import Float
+from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
 from ars.atomic import whole, write_whole
 from ars.certification.settings import CertifySettings
-from ars.data.benchmark import Opener, open_benchmark
+from ars.data.benchmark import Benchmark, Opener, open_benchmark
 from ars.data.image_files import write_picture
 from ars.runs.paths import MASK_DRAWS, MASKS, PIPELINE, STAGES
 from ars.runs.shards import Layout
 from ars.smoothing import SmoothedClassifier
 from ars.workflows.load import load_run
 from ars.workflows.request import Request
-from ars.workflows.watch import take_apart
 
+if TYPE_CHECKING:
+    from ars.training.progress import Progress
+
+IMAGES = 8
 PICTURE_DRAWS = 100
+PICTURE_SEED = 0  # the same noise in every epoch's picture, so that only the weights differ
+
+
+def take_apart(model: SmoothedClassifier, x: Float[Tensor, "b c h w"], *, seed: int) -> dict[str, NDArray[Any]]:
+    """The stages of one draw per image: input, every step's release and mask, and the image the classifier sees."""
+    releases, average = model.stages(x, torch.Generator(x.device).manual_seed(seed))
+    tensors = {"input": x, "average": average}
+    for number, release in enumerate(releases, start=1):
+        weight = release.weight.expand(len(x), -1, *x.shape[2:])
+        tensors |= {f"value_{number}": release.value, f"weight_{number}": weight, f"masked_{number}": weight * x}
+    return {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
 
 
 def save_stages(request: Request, *, device: torch.device, images: int) -> Path:
@@ -49,9 +65,6 @@ def save_masks(masks: Sequence[Float[Tensor, "h w"]], paths: Sequence[Path]) -> 
     """Save masks as greyscale pictures: black hides a pixel (0), white keeps it (1)."""
     for mask, path in zip(masks, paths, strict=True):
         write_picture(Image.fromarray((255 * mask).round().to(torch.uint8).numpy()), path)
-
-
-IMAGES = 8
 
 
 @torch.inference_mode()
@@ -93,3 +106,29 @@ def draw_pipeline_of(request: Request, *, device: torch.device) -> None:
 
     [run] = load_runs([request.folder], name=request.name, partial=True)
     write_whole(request.folder / PIPELINE, draw_pipeline(run, load_stages(run)).svg)
+
+
+def draw_epoch(folder: Path, model: SmoothedClassifier, benchmark: Benchmark, at: "Progress") -> None:
+    """Write masks/epoch-010.png into a run folder: the stages of one draw of the first validation images.
+
+    Nothing is written for a model without a mask. No global random state is changed.
+    """
+    indices = range(min(IMAGES, benchmark.size("validation")))
+    x, labels = (part.to(next(model.parameters()).device) for part in benchmark.examples("validation", indices))
+    arrays = take_apart(model, x, seed=PICTURE_SEED)
+    if all((array == 1).all() for name, array in arrays.items() if name.startswith("weight_")):
+        return
+    from ars.report.pipeline import draw_one
+
+    with torch.no_grad():
+        answers = model.classifier(torch.as_tensor(arrays["average"], device=x.device)).argmax(dim=1)
+    names = benchmark.class_names
+    picture = draw_one(
+        arrays,
+        truth=[names[label] for label in labels.tolist()],
+        answers=[names[answer] for answer in answers.tolist()],
+        heading=f"{folder.name}, epoch {at.epoch} of {at.epochs}: validation accuracy {at.validation_accuracy:.1%}, "
+        f"mean squared mask {at.mean_square_mask:.2f}",
+    )
+    with whole(folder / "masks" / f"epoch-{at.epoch:03d}.png") as temporary:
+        temporary.write_bytes(picture)

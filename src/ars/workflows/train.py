@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -19,15 +21,19 @@ from ars.runs.lock import TakenError, locked
 from ars.runs.paths import CHECKPOINT, MODEL, RECIPE, START
 from ars.runs.run import train_seconds, write_train_seconds
 from ars.smoothing import SmoothedClassifier
-from ars.training.checkpoint import check_whole, save_tensors
+from ars.tensors import read_header, save_tensors
 from ars.training.loop import Trainer, check_batch
 from ars.training.progress import Progress, Standing
-from ars.training.ranks import Ranks
-from ars.training.step import freeze_classifier
+from ars.training.ranks import AcceleratedRanks, Ranks
 from ars.workflows.load import check_data, check_folder, claim, describe
-from ars.workflows.watch import draw_epoch
+from ars.workflows.stages import draw_epoch
 from ars.workflows.weights import load_classifier, load_start, pinned
 from ars.workflows.world import World
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard.writer import SummaryWriter
+
+TENSORBOARD = "tensorboard"
 
 
 @contextmanager
@@ -36,13 +42,35 @@ def open_ranks(world: World, device: torch.device) -> Iterator[Ranks]:
     if world.size == 1:
         yield Ranks()
         return
-    from ars.training.distributed import AcceleratedRanks
-
     ranks = AcceleratedRanks(device)
     try:
         yield ranks
     finally:
         ranks.close()
+
+
+@contextmanager
+def scalars(folder: Path) -> Iterator[Callable[[Progress], None]]:
+    """Yield a function that writes each epoch to RUN/tensorboard; epochs that are repeated replace the old ones."""
+    if find_spec("tensorboard") is None:
+        yield lambda progress: None
+        return
+    with ExitStack() as open_files:
+        writer: SummaryWriter | None = None
+
+        def write(progress: Progress) -> None:
+            nonlocal writer
+            if writer is None:
+                from torch.utils.tensorboard.writer import SummaryWriter
+
+                made = SummaryWriter(str(folder / TENSORBOARD), purge_step=progress.epoch)
+                writer = open_files.enter_context(made)
+            for name, value in asdict(progress).items():
+                if name not in ("epoch", "epochs", "steps") and value is not None:  # a one-step method has no share
+                    writer.add_scalar(name, value, progress.epoch)
+            writer.flush()
+
+        yield write
 
 
 @dataclass(frozen=True)
@@ -152,7 +180,7 @@ def _train_alone(
     def after_epoch(progress: Progress) -> None:
         report(progress)
         if recipe.train.pictures_every and progress.epoch % recipe.train.pictures_every == 0:
-            _draw(folder, trainer.evaluated, benchmark, progress)
+            draw_epoch(folder, trainer.evaluated, benchmark, progress)
 
     trainer.run(report=after_epoch, watch=session.watch, stop=session.stop)
     if ranks.first:
@@ -175,7 +203,7 @@ def _is_trained(recipe: Recipe, folder: Path, ranks: Ranks) -> bool:
     check_folder(folder, recipe)
     trained = (folder / MODEL).exists()
     if trained:
-        check_whole(folder / MODEL)
+        read_header(folder / MODEL)  # refuses a damaged file
     ranks.wait()  # no process writes before all have checked
     return trained
 
@@ -185,7 +213,7 @@ def _untrained(recipe: Recipe, benchmark: Benchmark, device: torch.device) -> Sm
     model = build_model(recipe, benchmark, device)
     load_classifier(model, recipe)
     if recipe.classifier.freeze:
-        freeze_classifier(model)
+        model.classifier.requires_grad_(False)
     _check_model(recipe, model, benchmark, device)
     check_certifiable(model, recipe.certify, benchmark.shape)
     if not recipe.at_most:
@@ -224,15 +252,6 @@ def _check_model(recipe: Recipe, model: SmoothedClassifier, benchmark: Benchmark
 def _moments(recipe: Recipe, benchmark: Benchmark) -> Moments | None:
     """The moments of the training inputs, if the network's normalisation has computed them already."""
     return benchmark.moments() if recipe.classifier.factory is None else None
-
-
-def _draw(folder: Path, model: SmoothedClassifier, benchmark: Benchmark, at: Progress) -> None:
-    """Draw a picture of the masks after an epoch."""
-    about = (
-        f"{folder.name}, epoch {at.epoch} of {at.epochs}: validation accuracy {at.validation_accuracy:.1%}, "
-        f"mean squared mask {at.mean_square_mask:.2f}"
-    )
-    draw_epoch(folder, model, benchmark, epoch=at.epoch, heading=about)
 
 
 def _keep_model(model: SmoothedClassifier, recipe: Recipe, folder: Path) -> None:

@@ -15,8 +15,7 @@ import torch
 from ars.atomic import write_whole
 from ars.certification.certifier import Certifier
 from ars.certification.digest import digest_model
-from ars.certification.schedule import BLOCK, MOST_DRAWS, MOST_SEED
-from ars.certification.settings import CertifySettings
+from ars.certification.settings import BLOCK, MOST_DRAWS, MOST_SEED, CertifySettings
 from ars.data.benchmark import Benchmark, Opener, open_benchmark
 from ars.kernels.precision import choose_precision
 from ars.recipes.user_code import explain_errors
@@ -24,7 +23,7 @@ from ars.runs.lock import locked
 from ars.runs.paths import BEGUN_VOTE, VOTE
 from ars.runs.test_images import OTHER_ORDER, difference
 from ars.runs.vote_count import Tally, read_tally
-from ars.theory.arguments import as_whole
+from ars.theory.numbers import as_whole
 from ars.workflows.certify import image_statistics, sampled_images
 from ars.workflows.load import load_run
 
@@ -69,18 +68,26 @@ def vote_run(
             if stop():
                 raise KeyboardInterrupt
             tally = _vote_on_next(tally, certifier, benchmark, device)
-            write_tally(folder, tally, begun=tally.images < total)
+            write_whole(folder / (BEGUN_VOTE if tally.images < total else VOTE), tally.to_json())
             report(tally, total)
         (folder / BEGUN_VOTE).unlink(missing_ok=True)  # a killed process may have left it
     return tally
 
 
 def _resume(folder: Path, wanted: Tally, total: int) -> Tally:
-    """The state of the requested vote, finished, begun or new."""
-    _check_free(folder, wanted)
-    for name, have in ((VOTE, read_tally(folder)), (BEGUN_VOTE, read_tally(folder, begun=True))):
-        if have is not None and have.same_vote(wanted):
-            _check_images(folder / name, have, wanted, total)
+    """The state of the requested vote: finished, begun or new. Another vote of the same model is not overwritten."""
+    begun = {name: read_tally(folder, begun=name == BEGUN_VOTE) for name in (VOTE, BEGUN_VOTE)}
+    kept = {folder / name: tally for name, tally in begun.items() if tally is not None}
+    for path, have in kept.items():
+        if have.model == wanted.model and not have.same_vote(wanted):
+            so_far = f", with {have.images} images done; resume it, or" if path.name == BEGUN_VOTE else ";"
+            raise ValueError(
+                f"{path} is a vote of {have.draws} draws with seed {have.seed} in {have.precision}{so_far} "
+                f"move it away to vote with {wanted.draws} draws with seed {wanted.seed} in {wanted.precision}"
+            )
+    for path, have in kept.items():
+        if have.same_vote(wanted):
+            _check_images(path, have, wanted, total)
             return have
     return wanted
 
@@ -94,23 +101,6 @@ def _check_images(path: Path, have: Tally, wanted: Tally, total: int) -> None:
         change = f"there were {have.images} test images, now there are {total}"
     if change:
         raise ValueError(f"{path} is a vote on other images: {change}; move it away to vote on these")
-
-
-def _check_free(folder: Path, wanted: Tally) -> None:
-    """Refuse to overwrite another vote of the same model, finished or begun."""
-    for name, have in ((VOTE, read_tally(folder)), (BEGUN_VOTE, read_tally(folder, begun=True))):
-        if have is not None and have.model == wanted.model and not have.same_vote(wanted):
-            asked = f"{wanted.draws} draws with seed {wanted.seed} in {wanted.precision}"
-            so_far = f", with {have.images} images done; resume it, or" if name == BEGUN_VOTE else ";"
-            raise ValueError(
-                f"{folder / name} is a vote of {have.draws} draws with seed {have.seed} in {have.precision}{so_far} "
-                f"move it away to vote with {asked}"
-            )
-
-
-def write_tally(folder: Path, tally: Tally, *, begun: bool) -> None:
-    """Write the counts to the file of begun or finished votes."""
-    write_whole(folder / (BEGUN_VOTE if begun else VOTE), tally.to_json())
 
 
 def images_at_once(draws: int, device: torch.device) -> int:

@@ -13,7 +13,7 @@ from ars.recipes.recipe import Recipe, RecipeError
 from ars.recipes.user_code import tensors_with_nan
 from ars.runs.paths import CHECKPOINT, MODEL, digest_of
 from ars.smoothing import SmoothedClassifier
-from ars.training.checkpoint import OF_MODEL, load_tensors, misfits, save_tensors, under
+from ars.tensors import OF_MODEL, load_tensors, misfits, save_tensors, under
 
 
 def round_weights(path: Path) -> None:

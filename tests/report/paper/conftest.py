@@ -1,12 +1,16 @@
 """A synthetic results folder: every file that a sweep leaves, with votes drawn from a seeded generator."""
 
+import csv
 import gzip
 import hashlib
+import io
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +18,11 @@ import yaml
 
 from ars.certification.bounds import class_probabilities
 from ars.certification.certificate import Certificate
-from ars.certification.schedule import Schedule
+from ars.certification.settings import Schedule
+from ars.report.paper.cells import load_cells
+from ars.report.paper.entries import Entry, make_entries
+from ars.report.paper.results import make_sheets, write_results
+from ars.report.paper.sheet import Sheet, to_csv
 from ars.runs.records import Record
 from ars.runs.shards import Layout, Manifest
 from ars.runs.vote_count import Tally
@@ -110,9 +118,37 @@ def build_results(root: Path) -> Path:
     return root
 
 
+@pytest.fixture(scope="session")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A results folder with its outputs in it; tests that change it take a copy."""
+    root = build_results(tmp_path_factory.mktemp("session") / "results")
+    write_results(root, root)
+    return root
+
+
 @pytest.fixture
-def results(tmp_path: Path) -> Path:
-    return build_results(tmp_path / "results")
+def copied(results: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(results, tmp_path / "elsewhere" / "clone")
+
+
+def entries_of(root: Path) -> list[Entry]:
+    return make_entries(load_cells(root))
+
+
+def sheets_of(root: Path) -> dict[str, Sheet]:
+    return {sheet.name: sheet for sheet in make_sheets(entries_of(root))}
+
+
+def rows_of(sheet: Sheet, **wanted: str) -> list[dict[str, str]]:
+    """The rows of a table's CSV with these values."""
+    found = csv.DictReader(io.StringIO(to_csv(sheet)))
+    return [row for row in found if all(row[name] == value for name, value in wanted.items())]
+
+
+def lines_of(cell: Path, name: str = "test") -> list[dict[str, Any]]:
+    """The records of a cell as they are on disk."""
+    text = gzip.decompress((cell / "certify" / name / "records.jsonl.gz").read_bytes()).decode()
+    return [json.loads(line) for line in text.splitlines()]
 
 
 def files_of(folder: Path) -> dict[str, Path]:

@@ -1,20 +1,17 @@
 """Masks as they are shown: stretched, and no other than they are; and where they lie, for masks of known shares."""
 
-import csv
-import io
-
 import numpy as np
 import pytest
 
 from ars.report.paper.cells import load_cells
-from ars.report.paper.entries import make_entries, make_lineups
+from ars.report.paper.entries import make_lineups
 from ars.report.paper.masks import draw_masks, load_masks
-from ars.report.paper.results import draw_all, make_sheets
-from ars.report.paper.sheet import to_csv, to_markdown
+from ars.report.paper.results import draw_all
+from ars.report.paper.sheet import to_markdown
 from ars.runs.paths import MASK_DRAWS
-from ars.runs.run import ReportError
+from ars.runs.records import ReportError
 
-from .conftest import build_cell
+from .conftest import build_cell, entries_of, rows_of, sheets_of
 
 HALF = np.full((64, 64), 100, np.uint8)
 HALF[:, 32:] = 200  # of the squares, a fifth is on the left
@@ -45,6 +42,8 @@ def test_masks_with_their_largest_weights_are_shown_as_they_are(tmp_path):
     assert shown.largest.tolist() == pytest.approx([0.02, 0.5])
     with pytest.raises(ReportError, match="for each of 2 masks"):
         made(tmp_path / "again", masks, largest=np.array([0.02], np.float32))
+    with pytest.raises(ReportError, match="does not hold masks"):
+        made(tmp_path / "small", masks[:, :8, :8])
 
 
 def texts(figure):
@@ -65,7 +64,7 @@ def test_the_static_mask_is_the_last_of_its_row(tmp_path):
     for k in (32, 64):
         build_cell(tmp_path / "fast", k=k, masks=2)
     build_cell(tmp_path / "fast", method="static_mask", k=64, seed=3, masks=2)
-    views = make_lineups(make_entries(load_cells(tmp_path)))
+    views = make_lineups(entries_of(tmp_path))
     [name] = [drawn.name for drawn in draw_all(views) if drawn.name.startswith("masks")]
     assert name == "masks-fast-cifar_backgrounds-s0.5.svg"
     small, large = (load_masks(view.masked) for view in views)
@@ -89,12 +88,8 @@ def put_masks(root, masks, *, boxes=True, seed=0):
     return path / "masks.npz"
 
 
-def table(root):
-    return {sheet.name: sheet for sheet in make_sheets(make_entries(load_cells(root)))}.get("masks")
-
-
 def only_row(root):
-    [row] = csv.DictReader(io.StringIO(to_csv(table(root))))
+    [row] = rows_of(sheets_of(root)["masks"])
     return row
 
 
@@ -115,25 +110,26 @@ def test_seeds_have_a_deviation_and_one_range(tmp_path):
     assert float(row["inside_std"]) == pytest.approx(42.4, abs=0.5)
 
 
-def test_without_outlines_only_the_noise_is_known(tmp_path):
-    put_masks(tmp_path, [np.full((64, 64), 255, np.uint8)], boxes=False)
-    row = only_row(tmp_path)
-    assert (row["inside"], row["inside_range"], row["area"]) == ("", "", "")
-    assert (float(row["noise_left"]), row["noise_left_range"]) == (1.0, "1.00")
+@pytest.mark.parametrize(
+    ("value", "boxes", "expected"),
+    [
+        (
+            255,
+            False,
+            {"inside": "", "inside_range": "", "area": "", "noise_left": "1.0000", "noise_left_range": "1.00"},
+        ),
+        (0, True, {"inside": "0.000", "noise_left": "0.0000"}),  # a mask that hides everything lies nowhere
+    ],
+)
+def test_without_outlines_or_weights_only_the_noise_is_known(tmp_path, value, boxes, expected):
+    put_masks(tmp_path, [np.full((64, 64), value, np.uint8)], boxes=boxes)
+    assert only_row(tmp_path).items() >= expected.items()
 
 
-def test_a_mask_that_hides_everything_lies_nowhere(tmp_path):
-    put_masks(tmp_path, [np.zeros((64, 64), np.uint8)])
-    row = only_row(tmp_path)
-    assert (float(row["inside"]), float(row["noise_left"])) == (0.0, 0.0)
-
-
-def test_the_masks_are_among_the_sources(tmp_path):
-    path = put_masks(tmp_path, [HALF])
-    assert path in table(tmp_path).sources
-    assert "fast: [0](../fast/adaptive-k64-s0.5-seed0/recipe.yaml)" in to_markdown(table(tmp_path))
-
-
-def test_without_masks_there_is_no_table(tmp_path):
-    build_cell(tmp_path / "fast")
-    assert table(tmp_path) is None
+def test_the_masks_are_among_the_sources_and_without_any_there_is_no_table(tmp_path):
+    build_cell(tmp_path / "without" / "fast")
+    assert "masks" not in sheets_of(tmp_path / "without")
+    path = put_masks(tmp_path / "with", [HALF])
+    table = sheets_of(tmp_path / "with")["masks"]
+    assert path in table.sources
+    assert "fast: [0](../fast/adaptive-k64-s0.5-seed0/recipe.yaml)" in to_markdown(table)

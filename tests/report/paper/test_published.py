@@ -1,10 +1,10 @@
 import pytest
 
-from ars.report.paper.published import in_order, lacking, published_settings, published_text
+from ars.report.paper.published import in_order, lacking, settings, text
 
 
 @pytest.mark.parametrize(
-    ("kind", "setting", "text"),
+    ("kind", "setting", "expected"),
     [
         ("cifar_backgrounds", (32, 0.25, "adaptive"), "72.6 (0.9)"),  # of the main table
         ("cifar_backgrounds", (64, 0.5, "adaptive"), "69.9 (1.2) † or 65.4 (1.8) †"),  # the tables differ
@@ -12,19 +12,19 @@ from ars.report.paper.published import in_order, lacking, published_settings, pu
         ("digits", (24, 0.5, "cohen"), None),
     ],
 )
-def test_the_main_table_goes_before_the_appendix(kind, setting, text):
-    assert published_text(kind, setting) == text
+def test_the_main_table_goes_before_the_appendix(kind, setting, expected):
+    assert text(kind, setting) == expected
 
 
 def test_uncertified_models_are_no_certified_ones():
-    certified, voted = (published_settings("imagenet", *tables) for tables in (["main", "appendix"], ["uncertified"]))
+    certified, voted = (settings("imagenet", *tables) for tables in (["main", "appendix"], ["uncertified"]))
     assert {method for _, _, method in certified} == {"cohen", "adaptive", "ars_pretrain"}
     assert voted
-    assert published_settings("imagenet", "main", "appendix", "uncertified") == certified | voted
+    assert settings("imagenet", "main", "appendix", "uncertified") == certified | voted
 
 
 def test_settings_are_in_the_order_of_the_registry():
-    methods = [setting[2] for setting in in_order(published_settings("cifar_backgrounds", "main"))][:5]
+    methods = [setting[2] for setting in in_order(settings("cifar_backgrounds", "main"))][:5]
     assert methods == ["cohen", "static_mask", "unicr", "sukenik", "adaptive"]
 
 

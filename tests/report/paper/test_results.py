@@ -12,20 +12,7 @@ from ars.cli.main import main
 from ars.report.paper.results import read_outputs, write_results
 from ars.report.writing import remove_others
 
-from .conftest import build_cell, build_results, check_traceable, files_of
-
-
-@pytest.fixture(scope="module")
-def results(tmp_path_factory):
-    """A results folder with its outputs in it; tests that change it take a copy."""
-    root = build_results(tmp_path_factory.mktemp("module") / "results")
-    write_results(root, root)
-    return root
-
-
-@pytest.fixture
-def copied(results, tmp_path):
-    return shutil.copytree(results, tmp_path / "elsewhere" / "clone")
+from .conftest import build_cell, check_traceable, files_of
 
 
 def test_two_builds_are_equal_byte_by_byte(results, copied, tmp_path):
@@ -50,13 +37,10 @@ def test_everything_is_traceable_to_records(results):
     assert set(outputs["figures/masks-fast-cifar_backgrounds-s0.5.svg"]) == shown
 
 
-def test_a_changed_record_file_is_noticed(copied):
-    (copied / "fast/adaptive-k64-s0.5-seed0/vote.json").write_text("{}")
-    with pytest.raises(AssertionError, match="adaptive"):
-        check_traceable(copied, copied)
-
-
 def test_figures_of_cells_that_are_gone_go_too(copied):
+    (copied / "fast/adaptive-k64-s0.5-seed0/vote.json").write_text("{}")
+    with pytest.raises(AssertionError, match="adaptive"):  # a changed file is noticed
+        check_traceable(copied, copied)
     shutil.rmtree(copied / "fast")
     write_results(copied, copied)
     assert not [name for name in files_of(copied) if "fast" in name]
@@ -85,8 +69,7 @@ def test_a_manifest_that_names_other_files_removes_none(tmp_path, outputs):
 
 def test_nothing_of_this_machine_is_written(results):
     for name, path in files_of(results).items():
-        assert str(results.parent).encode() not in path.read_bytes(), name
-        assert not re.search(rb"20\d\d-\d\d-\d\d", path.read_bytes()), name
+        assert not re.search(rb"20\d\d-\d\d-\d\d|" + str(results.parent).encode(), path.read_bytes()), name
 
 
 def test_the_page_holds_all_it_needs_and_its_links_lead_somewhere(results):
@@ -108,12 +91,6 @@ def test_every_recipe_is_on_the_page(results):
         assert page[at:].split("<pre", 1)[1].split(">", 1)[1].startswith(path.read_text(encoding="utf-8"))
 
 
-def test_nothing_certified_yet_is_a_page_too(tmp_path):
-    build_cell(tmp_path / "fast", certified=False, voted=False)
-    write_results(tmp_path, tmp_path)
-    assert "Nothing is certified here yet" in (tmp_path / "index.html").read_text(encoding="utf-8")
-
-
 def test_ars_report_takes_packed_results_a_sweep_and_runs(results, tmp_path, capsys):
     assert main(["report", str(results), "--out", str(tmp_path / "whole")]) == 0
     for name, path in files_of(tmp_path / "whole").items():
@@ -129,23 +106,21 @@ def test_ars_report_takes_packed_results_a_sweep_and_runs(results, tmp_path, cap
     assert not (tmp_path / "no").exists()
 
 
-def test_an_empty_folder_is_one_sentence_and_exit_code_2(tmp_path, capsys):
-    assert main(["results", str(tmp_path)]) == 2
-    [line] = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"ars: {tmp_path} holds no results yet")
+def test_an_empty_folder_a_file_and_runs_that_are_not_packed_are_refused_in_one_sentence(tmp_path, capsys):
+    def refused(*arguments):
+        assert main(["results", *map(str, arguments)]) == 2
+        [line] = capsys.readouterr().err.splitlines()
+        return line
+
+    assert refused(tmp_path).startswith(f"ars: {tmp_path} holds no results yet")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_runs_that_are_not_packed_and_files_as_folders_are_refused(tmp_path, capsys):
     folder = build_cell(tmp_path / "root" / "fast", images=5) / "certify/test"
     (tmp_path / "file").touch()
-    for arguments in ([tmp_path / "root", "--out", tmp_path / "file"], [tmp_path / "file", "--out", tmp_path / "new"]):
-        assert main(["results", *map(str, arguments)]) == 2
-        assert "file is a file" in capsys.readouterr().err
+    assert "file is a file" in refused(tmp_path / "root", "--out", tmp_path / "file")
+    assert "file is a file" in refused(tmp_path / "file", "--out", tmp_path / "new")
     (folder / "shard-00000.jsonl").write_bytes(gzip.decompress((folder / "records.jsonl.gz").read_bytes()))
     (folder / "records.jsonl.gz").unlink()
-    assert main(["results", str(tmp_path / "root")]) == 2
-    assert "not packed" in capsys.readouterr().err
+    assert "not packed" in refused(tmp_path / "root")
 
 
 def test_a_refused_build_leaves_the_old_one(copied):
@@ -155,9 +130,9 @@ def test_a_refused_build_leaves_the_old_one(copied):
     assert {name: path.read_bytes() for name, path in files_of(copied).items()} == before
 
 
-def test_a_cell_without_records_is_named(tmp_path, capsys):
-    build_cell(tmp_path / "fast", images=5)
-    bare = build_cell(tmp_path / "fast", seed=1, certified=False)
+def test_a_cell_without_records_is_named_and_nothing_certified_is_a_page_too(tmp_path, capsys):
+    bare = build_cell(tmp_path / "fast", certified=False, voted=False)
     assert main(["results", str(tmp_path)]) == 0
     [line] = capsys.readouterr().err.splitlines()
     assert re.search(f"{bare} has no records.*pack it again", line)
+    assert "Nothing is certified here yet" in (tmp_path / "index.html").read_text(encoding="utf-8")

@@ -1,8 +1,6 @@
 """Every number of the tables against one that is computed here, from the JSON lines alone."""
 
-import csv
 import gzip
-import io
 import json
 import math
 import re
@@ -14,29 +12,17 @@ from decimal import Decimal
 import pytest
 
 from ars.report.measures import Spread
-from ars.report.paper.cells import load_cells
-from ars.report.paper.certified import ROUND_RADII
-from ars.report.paper.entries import make_entries
-from ars.report.paper.results import make_sheets, write_results
+from ars.report.paper.measured import ROUND_RADII
+from ars.report.paper.results import write_results
 from ars.report.paper.sheet import radius_255, to_csv, to_markdown
 from ars.runs.vote_count import read_tally
 
-from .conftest import build_cell
+from .conftest import build_cell, lines_of, rows_of, sheets_of
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def sheets(results):
-    return {sheet.name: sheet for sheet in make_sheets(make_entries(load_cells(results)))}
-
-
-def rows(sheet, **wanted):
-    found = csv.DictReader(io.StringIO(to_csv(sheet)))
-    return [row for row in found if all(row[name] == value for name, value in wanted.items())]
-
-
-def votes(results, cell):
-    text = gzip.decompress((results / cell / "certify/test/records.jsonl.gz").read_bytes()).decode()
-    return [json.loads(line) for line in text.splitlines()]
+    return sheets_of(results)
 
 
 def accuracy(records, bound, radius):
@@ -46,9 +32,9 @@ def accuracy(records, bound, radius):
 
 @pytest.mark.parametrize(("bound", "suffix"), [("cohen", ""), ("classes", "-class-bounds")])
 def test_measures_are_those_of_the_records(results, sheets, bound, suffix):
-    every = rows(sheets[f"measures{suffix}"], k="64", sigma="0.5", method="ARS", recipe="fast")
+    every = rows_of(sheets[f"measures{suffix}"], k="64", sigma="0.5", method="ARS", recipe="fast")
     assert len(every) == 1
-    seeds = [votes(results, f"fast/adaptive-k64-s0.5-seed{seed}") for seed in (0, 1)]
+    seeds = [lines_of(results / f"fast/adaptive-k64-s0.5-seed{seed}") for seed in (0, 1)]
     for name, radius in {"standard": 0, **{f"certified_{r:g}_255": r for r in ROUND_RADII}}.items():
         values = [accuracy(records, bound, radius / 255) for records in seeds]
         assert float(every[0][name]) == pytest.approx(statistics.mean(values), abs=1e-3), name
@@ -57,14 +43,14 @@ def test_measures_are_those_of_the_records(results, sheets, bound, suffix):
 
 def test_what_lies_just_below_a_round_radius_is_not_certified_there(tmp_path):
     path = build_cell(tmp_path / "fast", images=len(ROUND_RADII)) / "certify/test/records.jsonl.gz"
-    records = votes(tmp_path, "fast/adaptive-k64-s0.5-seed0")
+    records = lines_of(tmp_path / "fast/adaptive-k64-s0.5-seed0")
     for record, radius in zip(records, ROUND_RADII, strict=True):
         own = math.nextafter(radius / 255, 0)
         record |= {"truth": record["candidate"], "label": record["candidate"], "radius": own}
         record["radii"] = {"cohen": own, "classes": own}
     path.write_bytes(gzip.compress("".join(json.dumps(it) + "\n" for it in records).encode()))
-    [sheet] = [it for it in make_sheets(make_entries(load_cells(tmp_path))) if it.name == "measures"]
-    [row] = rows(sheet)
+    sheet = sheets_of(tmp_path)["measures"]
+    [row] = rows_of(sheet)
     for larger, radius in enumerate(reversed(ROUND_RADII)):
         assert float(row[f"certified_{radius:g}_255"]) == pytest.approx(100 * larger / len(ROUND_RADII), abs=1e-3)
 
@@ -74,13 +60,13 @@ def test_the_standard_error_of_votes_is_the_largest_of_the_seeds(tmp_path):
         path = build_cell(tmp_path / "fast", seed=seed)
         tally = replace(read_tally(path), correct=correct)
         (path / "vote.json").write_text(tally.to_json())
-    [sheet] = [it for it in make_sheets(make_entries(load_cells(tmp_path))) if it.name == "measures"]
-    assert rows(sheet)[0]["vote_standard_error"] == "0.50"
+    sheet = sheets_of(tmp_path)["measures"]
+    assert rows_of(sheet)[0]["vote_standard_error"] == "0.50"
 
 
 def test_radii_are_cut_and_never_rounded_up(results, sheets):
-    [row] = rows(sheets["measures"], k="64", sigma="0.5", method="ARS", recipe="fast")
-    seeds = [votes(results, f"fast/adaptive-k64-s0.5-seed{seed}") for seed in (0, 1)]
+    [row] = rows_of(sheets["measures"], k="64", sigma="0.5", method="ARS", recipe="fast")
+    seeds = [lines_of(results / f"fast/adaptive-k64-s0.5-seed{seed}") for seed in (0, 1)]
     average = [sum(Decimal(it["radius"]) for it in s if it["label"] == it["truth"]) / len(s) for s in seeds]
     exact = 255 * sum(average) / 2
     assert exact - Decimal("1e-4") < Decimal(row["average_radius_255"]) <= exact
@@ -90,7 +76,7 @@ def test_radii_are_cut_and_never_rounded_up(results, sheets):
 
 def test_the_papers_two_values_are_both_shown(sheets):
     for name in ("table-1", "standard-accuracy-cifar-backgrounds"):
-        [row] = rows(sheets[name], k="64", sigma="0.5", method="ARS", recipe="fast")
+        [row] = rows_of(sheets[name], k="64", sigma="0.5", method="ARS", recipe="fast")
         assert (row["paper_main"], row["paper_appendix"]) == ("69.9", "65.4")
         assert "| 69.9 (1.2) † | 65.4 (1.8) † |" in to_markdown(sheets[name])
         assert "differ here; both are shown" in to_markdown(sheets[name])
@@ -98,40 +84,39 @@ def test_the_papers_two_values_are_both_shown(sheets):
 
 
 def test_table_one_has_the_papers_settings_with_dashes_for_what_was_not_run(sheets):
-    table = list(csv.DictReader(io.StringIO(to_csv(sheets["table-1"]))))
+    table = rows_of(sheets["table-1"])
     assert len({(row["k"], row["sigma"], row["method"]) for row in table}) == 60
-    [static] = rows(sheets["table-1"], k="64", sigma="0.5", method="static mask")
+    [static] = rows_of(sheets["table-1"], k="64", sigma="0.5", method="static mask")
     assert (static["ours"], static["recipe"], static["paper_main"]) == ("", "fast", "62.5")
-    [other] = rows(sheets["table-1"], k="96", sigma="1", method="ARS")
+    [other] = rows_of(sheets["table-1"], k="96", sigma="1", method="ARS")
     assert (other["ours"], other["recipe"], other["paper_main"]) == ("", "", "56.3")
     assert "| 96 | 1 | ARS | 56.3 (2.3) | 56.3 (2.3) | – | – | – | – | – | – | – |" in to_markdown(sheets["table-1"])
 
 
-def test_the_papers_columns_stand_only_where_it_has_numbers(results, sheets):
+def test_the_papers_columns_stand_only_where_it_has_numbers(results, copied, sheets):
     for name in ("standard-accuracy-digits", "standard-accuracy-digits-class-bounds", "vote-digits"):
         assert "paper" not in to_csv(sheets[name]).splitlines()[0]
-        assert rows(sheets[name])[0]["ours"]
+        assert rows_of(sheets[name])[0]["ours"]
         assert "main table" not in to_markdown(sheets[name])
-    write_results(results, results)
     page = (results / "index.html").read_text(encoding="utf-8")
     for view in re.findall(r'<section class="view first".*?</section>', page, flags=re.DOTALL):
         assert (' class="paper">paper</th>' in view) == ("Digits on photographs" not in view)
     assert "Results beside the paper" in page
     for sweep in ("fast", "paper"):
-        shutil.rmtree(results / sweep)
-    write_results(results, results)
-    assert "paper’s numbers" not in (results / "index.html").read_text(encoding="utf-8")
+        shutil.rmtree(copied / sweep)
+    write_results(copied, copied)
+    assert "paper’s numbers" not in (copied / "index.html").read_text(encoding="utf-8")
 
 
 def test_the_difference_is_ours_less_the_papers(sheets):
-    [row] = rows(sheets["table-1"], k="32", sigma="0.5", method="Cohen et al.")
+    [row] = rows_of(sheets["table-1"], k="32", sigma="0.5", method="Cohen et al.")
     assert float(row["difference"]) == pytest.approx(float(row["ours"]) - 63.6, abs=1e-3)
 
 
 def test_recipe_and_inputs_stand_beside_every_number(results, sheets):
     with_numbers = set()
     for name, sheet in sheets.items():
-        for row in [] if sheet.cells else rows(sheet):
+        for row in [] if sheet.cells else rows_of(sheet):
             if row.get("ours") or row.get("standard"):
                 with_numbers.add(name)
                 assert row["recipe"]
@@ -153,21 +138,21 @@ def test_notes_stand_with_the_tables_that_need_them(sheets):
         if name in apart:
             assert "class bounds" in sheet.title
             assert "paper" not in text.split("\n")[2]  # the headings
-            assert all(line.entry for line in sheet.lines)
+            assert all(line.entry.cells for line in sheet.lines)
 
 
 def test_quoted_radii_and_imagenets_odd_deviations(tmp_path):
     build_cell(tmp_path / "faces", kind="celeba", title="CelebA", k=160, method="cohen", images=20)
     build_cell(tmp_path / "large", kind="imagenet", title="ImageNet", k=224, method="cohen", images=20)
-    sheets = {sheet.name: sheet for sheet in make_sheets(make_entries(load_cells(tmp_path)))}
-    [row] = rows(sheets["quoted-radii"], benchmark="CelebA", sigma="0.5", method="Cohen et al.")
+    sheets = sheets_of(tmp_path)
+    [row] = rows_of(sheets["quoted-radii"], benchmark="CelebA", sigma="0.5", method="Cohen et al.")
     assert (row["linf_radius"], row["paper"]) == ("0.004", "45.0")
-    expected = accuracy(votes(tmp_path, "faces/cohen-k160-s0.5-seed0"), "cohen", 0.004)
+    expected = accuracy(lines_of(tmp_path / "faces/cohen-k160-s0.5-seed0"), "cohen", 0.004)
     assert float(row["ours"]) == pytest.approx(expected)
     text = to_markdown(sheets["standard-accuracy-imagenet"])
     assert "57.2 (0.009)" in text
     assert "look like fractions" in text
-    [vote] = rows(sheets["vote-imagenet"], sigma="0.5", method="Cohen et al.")
+    [vote] = rows_of(sheets["vote-imagenet"], sigma="0.5", method="Cohen et al.")
     assert "counts as wrong" not in to_markdown(sheets["vote-imagenet"])
     assert (vote["paper"], vote["paper_std"], vote["standard_error"]) == ("60.7", "0.5", "0.48")
 
@@ -176,17 +161,16 @@ def test_the_subset_sizes_take_the_certification_with_as_many_images(tmp_path):
     path = build_cell(tmp_path / "fast", k=32, method="adaptive", images=200)
     other = build_cell(tmp_path / "more", k=32, method="adaptive", images=500, seed=1)
     (other / "certify/test").rename(path / "certify/five-hundred")
-    [sheet] = [it for it in make_sheets(make_entries(load_cells(tmp_path))) if it.name == "k32-subset-sizes"]
-    found = {row["images"]: row for row in rows(sheet, sigma="0.5", method="ARS")}
-    text = gzip.decompress((path / "certify/five-hundred/records.jsonl.gz").read_bytes()).decode()
-    expected = accuracy([json.loads(line) for line in text.splitlines()], "cohen", 0)
+    sheet = sheets_of(tmp_path)["k32-subset-sizes"]
+    found = {row["images"]: row for row in rows_of(sheet, sigma="0.5", method="ARS")}
+    expected = accuracy(lines_of(path, "five-hundred"), "cohen", 0)
     assert float(found["500"]["ours"]) == pytest.approx(expected)
     assert found["200"]["ours"]
     assert found["10000"]["ours"] == ""
     shutil.rmtree(path / "certify/test")
     (path / "certify/five-hundred").rename(path / "certify/test")
-    [sheet] = [it for it in make_sheets(make_entries(load_cells(tmp_path))) if it.name == "k32-subset-sizes"]
-    assert [row["images"] for row in rows(sheet, sigma="0.5", method="ARS") if row["ours"]] == ["500"]
+    sheet = sheets_of(tmp_path)["k32-subset-sizes"]
+    assert [row["images"] for row in rows_of(sheet, sigma="0.5", method="ARS") if row["ours"]] == ["500"]
 
 
 def test_where_it_was_certified_is_said_where_it_was_recorded(tmp_path):
@@ -194,13 +178,13 @@ def test_where_it_was_certified_is_said_where_it_was_recorded(tmp_path):
         path = build_cell(tmp_path / "fast", method=method, images=20)
         if device:
             (path / "certify" / "test" / "environment.json").write_text(json.dumps({"device": device}))
-    made = {sheet.name: sheet for sheet in make_sheets(make_entries(load_cells(tmp_path)))}
-    told = {row["method"]: (row["device"], row["certified_on"]) for row in rows(made["runs"])}
+    made = sheets_of(tmp_path)
+    told = {row["method"]: (row["device"], row["certified_on"]) for row in rows_of(made["runs"])}
     assert told == {"Cohen et al.": ("NVIDIA H200", ""), "ARS": ("NVIDIA H200", "8 cores")}
 
 
 def test_what_was_run_sums_the_minutes(sheets):
-    [row] = rows(sheets["runs"], sweep="fast", k="64", method="Cohen et al.")
+    [row] = rows_of(sheets["runs"], sweep="fast", k="64", method="Cohen et al.")
     assert (row["sigmas"], row["cells"], row["certified"], row["voted"]) == ("0.5, 1", "3", "3", "2")
     assert float(row["training_minutes"]) == pytest.approx(3 * 684.5 / 60, abs=1e-3)
     assert (row["device"], row["torch"]) == ("NVIDIA H200", "2.13.0")

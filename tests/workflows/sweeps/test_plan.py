@@ -12,7 +12,7 @@ from ars.data.settings import Data
 from ars.recipes.recipe import Start, cell_name
 from ars.recipes.starts import shared_folder, start_of
 from ars.workflows.sweeps.file import Rough
-from ars.workflows.sweeps.plan import Budget, Figure, Times, make_plan, rough_figures
+from ars.workflows.sweeps.plan import Budget, Recorded, Times, make_plan
 from ars.workflows.sweeps.state import Left
 
 from ...conftest import TINY
@@ -42,11 +42,11 @@ def seconds_of(cells, runs, **epoch):
 def test_times_come_from_finished_cells_first():
     schedule = TINY.certify.schedule
     recorded = [
-        Figure("cohen", 64, 4.0, 0.5, 10.0, schedule),
-        Figure("cohen", 64, 6.0, 0.7, 20.0, schedule),
-        Figure("cohen", 32, 1.0, 9.0, 3.0, dataclasses.replace(schedule, n_max=77)),
+        Recorded(("cohen",), 64, 4.0, 0.5, 10.0, schedule),
+        Recorded(("cohen",), 64, 6.0, 0.7, 20.0, schedule),
+        Recorded(("cohen",), 32, 1.0, 9.0, 3.0, dataclasses.replace(schedule, n_max=77)),
     ]
-    times = Times(recorded, rough_figures([Rough(("unicr",), k=32, image=7.0)]))
+    times = Times(recorded, [Rough(("unicr",), k=32, image=7.0)])
     assert times.of(sized(64), "epoch") == 5.0
     assert times.of(sized(32), "epoch") == 1.0
     assert times.of(sized(96), "epoch") == pytest.approx(5.0 * 2.25)  # the nearest side is 64
@@ -63,11 +63,10 @@ def test_times_come_from_finished_cells_first():
 
 def test_stated_times_are_scaled_to_the_machine():
     recorded = [
-        Figure(method, 32, seconds, None, None)
-        for method, seconds in [("cohen", 4.0), ("unicr", 6.0), ("sukenik", 90.0)]
+        Recorded((method,), 32, seconds) for method, seconds in [("cohen", 4.0), ("unicr", 6.0), ("sukenik", 90.0)]
     ]
     stated = [Rough(("cohen", "unicr", "sukenik"), k=32, epoch=2.0), Rough(("cohen",), k=96, epoch=10.0, vote=5.0)]
-    times = Times(recorded, rough_figures(stated))
+    times = Times(recorded, stated)
     assert times.of(sized(96), "epoch") == 30.0  # 3 times as long as stated, in the median; not 9 times that at k = 32
     assert times.of(sized(96), "vote") == 5.0
     assert times.of(sized(32), "epoch") == 4.0

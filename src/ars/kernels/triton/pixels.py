@@ -26,7 +26,7 @@ def pixels_kernel(
     keep = (row < total)[:, None] & (c < C)[None, :]
     at = (image * (C * AREA) + place)[:, None] + (c * AREA)[None, :]
     value = tl.load(first + at, mask=keep, other=0.0).to(tl.float32)
-    if TWO:  # as in smoothing.combine; the first weight is one number
+    if TWO:  # as in minimum_variance; the first weight is one number
         w = tl.load(weight2 + row, mask=row < total, other=0.0)
         w1, s1 = tl.load(weight1), tl.load(std1)
         s2 = tl.load(std2 + image, mask=row < total, other=1.0)

@@ -1,6 +1,7 @@
 """Accuracy against the image's side k at one noise level, ours beside the paper's, certified and of the plain vote."""
 
 import math
+import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,12 +9,11 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from ars.report.curves import uncertainty
-from ars.report.grouping import method_name, method_rank
-from ars.report.measures import Spread
+from ars.report.measures import Spread, method_name, method_rank
 from ars.report.paper.cells import Cell
-from ars.report.paper.comparable import alphas, draws_by_size, epochs_by_size, epochs_of, other_images, several_alphas
 from ars.report.paper.entries import Entry
-from ars.report.paper.published import CERTIFIED, published_rows
+from ars.report.paper.notes import alphas, other_images, several_alphas
+from ars.report.paper.published import CERTIFIED, rows
 from ars.report.style import MUTED, Look, Picture, looks_of, style
 
 if TYPE_CHECKING:
@@ -53,11 +53,11 @@ class Trend:
 def make_trends(entries: Sequence[Entry]) -> list[Trend]:
     """Standard accuracies of the entries of one recipe, benchmark and sigma, under Cohen et al.'s bound."""
     kind, sigma = entries[0].first.kind, entries[0].first.sigma
-    rows = [row for row in published_rows(kind) if row.table in CERTIFIED]  # of models that were certified
+    printed = [row for row in rows(kind) if row.table in CERTIFIED]  # of models that were certified
     trends = _trends(entries, lambda entry: entry.certified("cohen", 0.0))
     for trend in trends:
         at = [(k, sigma, trend.method) for k in trend.ours]
-        trend.paper.update((row.k, row.accuracy) for row in rows if row.setting in at)
+        trend.paper.update((row.k, row.accuracy) for row in printed if row.setting in at)
     return trends
 
 
@@ -137,3 +137,40 @@ def _about(first: Cell, trends: Sequence[Trend], errors: Sequence[float | None])
     told = [f"recipe {first.recipe_name}{beside}"]
     told += [uncertainty("bars", max(known), several=any(trend.several for trend in trends))] if known else []
     return [line for text in told for line in textwrap.wrap(text, LETTERS)]
+
+
+def draws_by_size(entries: Sequence[Entry]) -> str:
+    """How many draws per image were made, where sizes differ in it: '10,000 at k = 32; 50,000 at k = 64'."""
+    return _by_size(entries, lambda entry: entry.draws)
+
+
+def epochs_by_size(entries: Sequence[Entry]) -> str:
+    """How long training was, where sizes differ in it; a sum begins with what came before, on smaller images."""
+    return _by_size(entries, lambda entry: " + ".join(map(str, epochs_of(entry.first))))
+
+
+def epochs_of(cell: Cell) -> list[int]:
+    """The epochs of a cell's training, those of its start first; empty where the recipe does not say."""
+    train, start = cell.resolved.get("train") or {}, cell.resolved.get("start")
+    if "epochs" not in train:
+        return []
+    classifier = cell.resolved.get("classifier") or {}
+    trained = classifier.get("from_run") or classifier.get("factory")
+    parts = [train["epochs"]]
+    if start and not trained and cell.k > start["size"]:
+        passed = [size for size in start.get("through") or () if size < cell.k]
+        parts = [start["epochs"], *(train["epochs"] for _ in passed), *parts]
+    return parts
+
+
+def _by_size(entries: Sequence[Entry], value: Callable[[Entry], str | None]) -> str:
+    """The values with the sizes that have them; empty where all have the same."""
+    found: dict[int, set[str]] = {}
+    for entry in entries:
+        if text := value(entry):
+            found.setdefault(entry.first.k, set()).add(text)
+    sizes: dict[str, list[int]] = {}
+    for k in sorted(found):
+        sizes.setdefault(" or ".join(sorted(found[k])), []).append(k)
+    listed = (f"{text} at k = {', '.join(map(str, ks))}" for text, ks in sizes.items())
+    return "; ".join(re.sub(r", (\d+)$", r" and \1", text) for text in listed) if len(sizes) > 1 else ""

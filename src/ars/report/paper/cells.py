@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,8 @@ from typing import Any
 import yaml
 
 from ars.runs.paths import BENCHMARK, CERTIFY, ENVIRONMENT, MAIN, MASKS, PACKED, RECIPE, SWEEP, TIMING, VOTE
-from ars.runs.run import ReportError, Run, load_runs, read_about, read_mapping
+from ars.runs.records import ReportError
+from ars.runs.run import Run, load_runs, read_about, read_mapping
 from ars.runs.shards import SETTINGS
 from ars.runs.vote_count import Tally
 
@@ -37,7 +38,6 @@ class Cell:
     recipe_note: str
     """What the sweep file says that a reader should know of the recipe."""
     resolved: dict[str, Any]
-    """Its recipe, every value."""
     method: str
     sigma: float
     seed: int
@@ -47,13 +47,12 @@ class Cell:
     runs: dict[str, Run]
     """Its certifications by name."""
     vote: Tally | None
-    """The plain vote on the whole test set, without certification."""
     seconds: dict[str, float]
-    """How long the parts took, by the names of timing.json: train_seconds, certify_seconds, vote_seconds."""
+    """How long the parts took: train_seconds, certify_seconds, vote_seconds."""
     environment: dict[str, str]
     """What it was trained with."""
     certified_with: dict[str, str]
-    """What the machine had that began its certification; empty where an earlier version did not write it."""
+    """What it was certified with; empty where an earlier version did not write it."""
 
     @property
     def name(self) -> str:
@@ -111,8 +110,7 @@ def _load_cell(path: Path) -> Cell:
     if MAIN not in names and any(path.glob(f"{CERTIFY}/{MAIN}/*.jsonl")):
         raise ReportError(f"{path} is a run that is not packed; make results of it with ars pack")
     try:
-        runs = {name: _load_certification(path, name) for name in names}
-        return Cell(
+        cell = Cell(
             path=path,
             sweep="+".join([path.parent.name, *labels]),
             recipe_name="+".join([str(sweep.get("recipe_name") or path.parent.name), *labels]),
@@ -124,34 +122,32 @@ def _load_cell(path: Path) -> Cell:
             kind=str(recipe["data"]["kind"]),
             title=about.title,
             k=about.shape[-1],
-            runs=runs,
-            vote=None if vote is None else _load_vote(path, Tally.of(vote), runs),
+            runs={name: load_runs([path], name=name, partial=True)[0] for name in names},
+            vote=None if vote is None else Tally.of(vote),
             seconds={str(name): float(value) for name, value in timing.items() if value is not None},
             environment={str(name): str(value) for name, value in environment.items()},
             certified_with=_optional(path / CERTIFY / MAIN / ENVIRONMENT) or {},
         )
+    except ReportError:
+        raise
     except (KeyError, TypeError, ValueError, IndexError) as error:
-        if isinstance(error, ReportError):
-            raise
         raise ReportError(f"a file of {path} lacks or garbles a field: {error!r}; copy the cell again") from error
+    _check(cell)
+    return cell
 
 
-def _load_certification(path: Path, name: str) -> Run:
-    [run] = load_runs([path], name=name, partial=True)
-    if run.settings.norm != "linf":
-        raise ReportError(f"{path} was certified for {run.settings.norm}, the tables are for linf; use ars report")
-    return run
-
-
-def _load_vote(path: Path, vote: Tally, runs: Mapping[str, Run]) -> Tally:
-    """The vote, if it is one of the weights that were certified."""
-    for name, run in runs.items():
-        if run.model != vote.model:
+def _check(cell: Cell) -> None:
+    """Refuse certifications for another norm, and a vote of other weights than those that were certified."""
+    for name, run in cell.runs.items():
+        if run.settings.norm != "linf":
             raise ReportError(
-                f"{path / VOTE} is a vote of other weights (model {vote.model}) than those of its records in "
+                f"{cell.path} was certified for {run.settings.norm}, the tables are for linf; use ars report"
+            )
+        if cell.vote and run.model != cell.vote.model:
+            raise ReportError(
+                f"{cell.path / VOTE} is a vote of other weights (model {cell.vote.model}) than those of its records in "
                 f"{CERTIFY}/{name} (model {run.model}); vote with these (ars vote RUN) and pack the cell again"
             )
-    return vote
 
 
 def _optional(path: Path, read: Callable[[str], Any] = json.loads) -> dict[str, Any] | None:

@@ -7,13 +7,14 @@ from itertools import combinations, groupby
 from pathlib import Path
 
 from ars.certification.bounds import Bound
-from ars.report.grouping import Group, make_group, make_sections, method_name, method_rank, same_training
-from ars.report.measures import NOT_MEASURED, Spread
+from ars.report.grouping import Group, make_group, make_sections, same_training
+from ars.report.measures import Spread, method_name, method_rank
 from ars.report.paper.cells import Cell
 from ars.report.paper.published import Setting
-from ars.report.table import Block, Row, certified_at, make_row, make_table
+from ars.report.table import Block, Row, make_row, make_table
 from ars.runs.paths import MAIN
-from ars.runs.run import Inputs, ReportError
+from ars.runs.records import ReportError
+from ars.runs.run import Inputs
 
 
 @dataclass(frozen=True)
@@ -53,47 +54,54 @@ class Entry:
         runs = [cell.runs[name] for cell in self.cells if name in cell.runs]
         return make_group(runs) if runs else None
 
+    @cached_property
+    def main(self) -> Group | None:
+        """The seeds that were certified for the tables."""
+        return self.group()
+
     def certified(self, bound: Bound, radius: float, name: str = MAIN) -> Spread:
         """The certified accuracy at a radius in pixel units; at 0, the standard accuracy."""
         group = self.group(name)
-        return certified_at(group.outcomes(bound), radius) if group and group.has(bound) else NOT_MEASURED
+        answers = group.outcomes(bound) if group and group.has(bound) else []
+        return Spread.of(one.certified_accuracy(radius) for one in answers)
 
-    def row(self, bound: Bound | None = None) -> Row | None:
-        """Its measures under a bound, or under the chosen one; None where its records have no radii under it."""
-        group = self.group()
-        bound = bound or (group.settings.bound if group else None)
-        return make_row(group, bound, ()) if group and bound and group.has(bound) else None
+    def row(self, bound: Bound) -> Row | None:
+        """Its measures under a bound; None where its records have no radii under it."""
+        return make_row(self.main, bound, ()) if self.main and self.main.has(bound) else None
 
     @property
     def images(self) -> int | None:
         """How many images were certified, the same for every seed."""
-        return len(group.runs[0].records) if (group := self.group()) else None
+        return len(self.main.runs[0].records) if self.main else None
 
     @property
     def alpha(self) -> str | None:
         """The failure probability of its certificates."""
-        return f"{group.settings.alpha}" if (group := self.group()) else None
-
-    def same_images(self, other: "Entry", *, certified: bool = True) -> bool:
-        """Whether both answered for the same images; of the whole test set where certified is not asked for."""
-        mine, theirs = (group.runs[0] if (group := entry.group()) else None for entry in (self, other))
-        if certified and mine and theirs:
-            return mine.same_images(theirs)
-        inputs = mine.inputs if mine else Inputs(self.first.resolved["data"])
-        return inputs.same(theirs.inputs if theirs else Inputs(other.first.resolved["data"]))
+        return f"{self.main.settings.alpha}" if self.main else None
 
     @property
     def draws(self) -> str | None:
         """How many draws per image, and how they ended where not all were made."""
-        if not (group := self.group()):
+        if not self.main:
             return None
-        schedule = group.settings.schedule
+        schedule = self.main.settings.schedule
         return f"{schedule.n_max:,}" + ("" if schedule.mode == "fixed" else f" at most ({schedule.mode})")
 
     @property
     def missing(self) -> int:
         """Images that are still to be certified, over all seeds."""
-        return sum(run.missing for run in group.runs) if (group := self.group()) else 0
+        return sum(run.missing for run in self.main.runs) if self.main else 0
+
+    @property
+    def inputs(self) -> Inputs:
+        """What determines its test inputs."""
+        return self.main.runs[0].inputs if self.main else Inputs(self.first.resolved["data"])
+
+    def same_images(self, other: "Entry", *, certified: bool = True) -> bool:
+        """Whether both answered for the same images; of the whole test set where certified is not asked for."""
+        if certified and self.main and other.main:
+            return self.main.runs[0].same_images(other.main.runs[0])
+        return self.inputs.same(other.inputs)
 
     @property
     def votes(self) -> Spread:
@@ -116,6 +124,10 @@ class Entry:
         """Minutes of training of a seed."""
         seconds = (cell.seconds.get("train_seconds") for cell in self.cells)
         return Spread(tuple(value / 60 for value in seconds if value is not None))
+
+
+NOT_RUN = Entry(())
+"""What stands where the paper has a setting and we do not: it has no measures."""
 
 
 @dataclass(frozen=True)
@@ -142,23 +154,24 @@ class Lineup:
     @cached_property
     def blocks(self) -> tuple[Block, ...]:
         """The measures of the certified methods, one block per bound, the chosen bound first."""
-        groups = [group for entry in self.entries if (group := entry.group())]
+        groups = [entry.main for entry in self.entries if entry.main]
         return make_table(make_sections(run for group in groups for run in group.runs)).blocks if groups else ()
 
-    def _with_masks(self, method: str) -> Cell | None:
-        cells = (cell for entry in self.entries for cell in entry.cells if cell.masks)
-        return next((cell for cell in cells if method in (cell.method, "")), None)
+    @property
+    def _cells_with_masks(self) -> list[Cell]:
+        return [cell for entry in self.entries for cell in entry.cells if cell.masks]
 
     @property
     def masked(self) -> Cell | None:
         """The first seed of ARS with masks, else the first cell of any method that has some."""
-        return self._with_masks("adaptive") or self._with_masks("")
+        found = self._cells_with_masks
+        return next((cell for cell in found if cell.method == "adaptive"), found[0] if found else None)
 
     @property
     def static(self) -> Cell | None:
         """The first seed of the static mask that has its mask, to stand beside masks of another method."""
-        static = self._with_masks("static_mask")
-        return None if static is self.masked else static
+        found = next((cell for cell in self._cells_with_masks if cell.method == "static_mask"), None)
+        return None if found is self.masked else found
 
     @property
     def masks(self) -> tuple[Path, ...]:
@@ -181,12 +194,12 @@ def make_entries(cells: Iterable[Cell]) -> list[Entry]:
                 f"{one.name} and {other.name} are called seeds of one recipe, {one.recipe_name}, but were trained "
                 f"differently; {advice}"
             )
-        _check_images(one, other)
+        _check_same_images(one, other)
     return entries
 
 
-def _check_images(one: Cell, other: Cell) -> None:
-    """Refuse seeds that answered for different images: their mean would be of none of the two sets."""
+def _check_same_images(one: Cell, other: Cell) -> None:
+    """A mean over seeds that answered for different images would be of none of the two sets."""
     mine, theirs = one.runs.get(MAIN), other.runs.get(MAIN)
     if mine and theirs and not mine.same_images(theirs):
         raise ReportError(
@@ -212,13 +225,6 @@ def _entry_key(cell: Cell) -> tuple[object, ...]:
     return cell.kind, cell.k, cell.sigma, cell.recipe_name, method_rank(cell.method)
 
 
-def trends(lineups: Sequence[Lineup]) -> list[list[Entry]]:
-    """The entries of each recipe, benchmark and noise level that has several sizes and anything certified."""
-    groups = [group for group in at_one_sigma(lineups) if len(group) > 1]
-    found = ([entry for lineup in group for entry in lineup.entries] for group in groups)
-    return [entries for entries in found if any(entry.images for entry in entries)]
-
-
 def at_one_sigma(lineups: Sequence[Lineup]) -> list[tuple[Lineup, ...]]:
     """The lineups of each recipe and benchmark at each noise level, by k."""
 
@@ -227,3 +233,9 @@ def at_one_sigma(lineups: Sequence[Lineup]) -> list[tuple[Lineup, ...]]:
 
     ordered = sorted(lineups, key=lambda lineup: (*level(lineup), lineup.first.k))
     return [tuple(group) for _, group in groupby(ordered, key=level)]
+
+
+def entries_by_size(lineups: Sequence[Lineup]) -> list[Entry]:
+    """The entries of the lineups of one noise level, if these have several sizes and anything certified."""
+    entries = [entry for lineup in lineups for entry in lineup.entries]
+    return entries if len(lineups) > 1 and any(entry.images for entry in entries) else []

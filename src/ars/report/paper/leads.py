@@ -2,15 +2,13 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from ars.certification.bounds import Bound
-from ars.report.grouping import comparable, radius_lead, standard_lead
-from ars.report.measures import Lead, Outcomes, rounded
+from ars.report.grouping import Group, comparable, radius_lead, standard_lead
+from ars.report.measures import Lead, rounded
 from ars.report.paper.entries import Entry, Lineup, make_lineups
 from ars.report.paper.notes import notes, suffix_of, title_of
-from ars.report.paper.sheet import Ahead, Line, Sheet, Value, numbers, words
-from ars.report.paper.standard import HOW, WHERE, how, where
+from ars.report.paper.sheet import HOW, WHERE, Line, Sheet, ahead, how, numbers, where, words
 
 POINTS = "Points of accuracy: the first method less the second, mean over the seeds that both have."
 ERRORS = (
@@ -24,61 +22,46 @@ COMPARABLE = (
 )
 
 
-@dataclass(frozen=True)
-class Pair:
-    """Two methods of a lineup, with the seeds that both have.
-
-    Leads are that over all seeds first, then that of each; none where the two cannot be compared.
-    """
-
-    one: Entry
-    other: Entry
-
-    def certified(
-        self, bound: Bound, lead: Callable[[Sequence[Outcomes], Sequence[Outcomes]], Lead | None] = standard_lead
-    ) -> tuple[Lead, ...]:
-        """The leads in standard accuracy, or by another measure."""
-        one, other = self.one.group(), self.other.group()
-        if not one or not other or not comparable(one, other) or not (one.has(bound) and other.has(bound)):
-            return ()
-        mine, theirs = one.outcomes(bound), other.outcomes(bound)
-        if len(mine) < len(self.one.cells) or len(theirs) < len(self.other.cells):
-            return ()
-        found = [lead(mine, theirs), *(lead([a], [b]) for a, b in zip(mine, theirs, strict=True))]
-        return tuple(it for it in found if it)
-
-    @property
-    def vote(self) -> tuple[Lead, ...]:
-        """The leads in the accuracy of the plain vote."""
-        cells = zip(self.one.cells, self.other.cells, strict=True)
-        votes = [(mine.vote, theirs.vote) for mine, theirs in cells if mine.vote and theirs.vote]
-        how = {(vote.images, vote.draws) for pair in votes for vote in pair}
-        if len(votes) < len(self.one.cells) or len(how) > 1 or not self.one.same_images(self.other, certified=False):
-            return ()
-        means = [mine.accuracy - theirs.accuracy for mine, theirs in votes]
-        errors = [math.hypot(mine.standard_error, theirs.standard_error) for mine, theirs in votes]
-        every = Lead(math.fsum(means) / len(votes), math.fsum(errors) / len(votes))
-        return every, *map(Lead, means, errors)
-
-
-def make_pairs(lineup: Lineup) -> list[Pair]:
-    """Every two methods of a lineup that have a seed in common; the first of them is the later one in the tables."""
-    entries = list(enumerate(lineup.entries))
-    pairs = (make_pair(one, other) for number, one in reversed(entries) for _, other in entries[:number])
-    return [pair for pair in pairs if pair]
-
-
-def make_pair(one: Entry, other: Entry) -> Pair | None:
+def pair_up(one: Entry, other: Entry) -> tuple[Entry, Entry] | None:
     """Two methods with the seeds that both have; None where there is none."""
     seeds = {cell.seed for cell in one.cells} & {cell.seed for cell in other.cells}
-    both = (Entry(tuple(cell for cell in entry.cells if cell.seed in seeds)) for entry in (one, other))
-    return Pair(*both) if seeds else None
+    mine, theirs = (Entry(tuple(cell for cell in entry.cells if cell.seed in seeds)) for entry in (one, other))
+    return (mine, theirs) if seeds else None
+
+
+def certified_leads(
+    one: Entry, other: Entry, bound: Bound, lead: Callable[[Group, Group, Bound], Lead | None] = standard_lead
+) -> tuple[Lead, ...]:
+    """The lead over all seeds in standard accuracy, or by another measure, then that of each seed.
+
+    None where any seed is not certified, or the two cannot be compared.
+    """
+    mine, theirs = one.main, other.main
+    if not mine or not theirs or not comparable(mine, theirs) or not (mine.has(bound) and theirs.has(bound)):
+        return ()
+    if len(mine.runs) < len(one.cells) or len(theirs.runs) < len(other.cells):
+        return ()
+    seeds = (lead(Group((a,)), Group((b,)), bound) for a, b in zip(mine.runs, theirs.runs, strict=True))
+    return tuple(found for found in (lead(mine, theirs, bound), *seeds) if found)
+
+
+def vote_leads(one: Entry, other: Entry) -> tuple[Lead, ...]:
+    """The lead over all seeds in the accuracy of the plain vote, then that of each seed."""
+    cells = zip(one.cells, other.cells, strict=True)
+    votes = [(mine.vote, theirs.vote) for mine, theirs in cells if mine.vote and theirs.vote]
+    how = {(vote.images, vote.draws) for pair in votes for vote in pair}
+    if len(votes) < len(one.cells) or len(how) > 1 or not one.same_images(other, certified=False):
+        return ()
+    means = [mine.accuracy - theirs.accuracy for mine, theirs in votes]
+    errors = [math.hypot(mine.standard_error, theirs.standard_error) for mine, theirs in votes]
+    every = Lead(math.fsum(means) / len(votes), math.fsum(errors) / len(votes))
+    return every, *map(Lead, means, errors)
 
 
 def all_leads(entries: Sequence[Entry], bound: Bound) -> Sheet:
     """Every difference between two methods of a lineup that can be compared."""
-    pairs = [pair for lineup in make_lineups(entries) for pair in make_pairs(lineup)]
-    lines = tuple(_line(pair, bound) for pair in pairs if pair.certified(bound) or pair.vote)
+    every = [pair for lineup in make_lineups(entries) for pair in _pairs(lineup)]
+    lines = tuple(_line(*pair, bound) for pair in every if certified_leads(*pair, bound) or vote_leads(*pair))
     columns = (
         *WHERE,
         *words(less="less"),
@@ -88,24 +71,32 @@ def all_leads(entries: Sequence[Entry], bound: Bound) -> Sheet:
         *words(vote_by_seed="its single seeds"),
         *HOW,
     )
-    shown = [entry for line in lines for entry in line.entries]
+    shown = [entry for line in lines for entry in (line.entry, line.over)]
     told = notes(shown, bound, ERRORS, COMPARABLE, accuracies=POINTS)
     return Sheet(f"leads{suffix_of(bound)}", f"How far methods are apart{title_of(bound)}", columns, lines, told)
 
 
-def _line(pair: Pair, bound: Bound) -> Line:
-    one, standard, radius, vote = pair.one, pair.certified(bound), pair.certified(bound, radius_lead), pair.vote
-    values: tuple[Value, ...] = (
-        *where(one),
-        pair.other.label,
-        Ahead(standard[0]) if standard else None,
-        _by_seed(standard),
-        Ahead(radius[0], scale=255, decimals=2) if radius else None,
-        Ahead(vote[0]) if vote else None,
-        _by_seed(vote),
-        *how(one if standard else None),
-    )
-    return Line(values, one, pair.other)
+def _pairs(lineup: Lineup) -> list[tuple[Entry, Entry]]:
+    """Every two methods of a lineup that have a seed in common; the first of them is the later one in the tables."""
+    entries = list(enumerate(lineup.entries))
+    pairs = (pair_up(one, other) for number, one in reversed(entries) for _, other in entries[:number])
+    return [pair for pair in pairs if pair]
+
+
+def _line(one: Entry, other: Entry, bound: Bound) -> Line:
+    standard, radius = certified_leads(one, other, bound), certified_leads(one, other, bound, radius_lead)
+    vote = vote_leads(one, other)
+    values = {
+        **where(one),
+        "less": other.label,
+        "standard_accuracy": ahead(standard[0]) if standard else None,
+        "standard_accuracy_by_seed": _by_seed(standard),
+        "average_radius_255": ahead(radius[0], scale=255, decimals=2) if radius else None,
+        "vote": ahead(vote[0]) if vote else None,
+        "vote_by_seed": _by_seed(vote),
+        **(how(one) if standard else {}),
+    }
+    return Line(values, one, other)
 
 
 def _by_seed(leads: Sequence[Lead]) -> str | None:

@@ -1,5 +1,6 @@
 """Where masks lie, as a figure and as a table: with the outline of the object, and without pixels of any image."""
 
+import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -8,16 +9,15 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from ars.report.grouping import method_name
-from ars.report.measures import Spread, rounded
+from ars.report.measures import Spread, method_name, rounded
 from ars.report.paper.cells import Cell
-from ars.report.paper.entries import Entry
+from ars.report.paper.entries import Entry, Lineup
 from ars.report.paper.notes import BACKGROUNDS
-from ars.report.paper.sheet import Line, Number, Sheet, Value, numbers, percent, scaled, words
-from ars.report.paper.standard import WHERE, where
-from ars.report.style import INK, MUTED, Picture, fit, style
+from ars.report.paper.sheet import WHERE, Line, Sheet, Value, number, numbers, percent, scaled, where, words
+from ars.report.style import INK, MUTED, Picture, data_uri, fit, style
+from ars.report.views import Mask
 from ars.runs.paths import MASK_DRAWS, MASKS
-from ars.runs.run import ReportError
+from ars.runs.records import ReportError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -134,6 +134,45 @@ def _show(panel: "Axes", masks: Masks, number: int, label: str) -> None:
     panel.text(0.5, -0.06, below, transform=panel.transAxes, ha="center", va="top", fontsize=8, color=MUTED)
 
 
+def pictures(lineup: Lineup) -> tuple[tuple[Mask, ...], str]:
+    """The masks of a lineup for the page, with what is to be said of them."""
+    if lineup.masked is None:
+        return (), ""
+    masks = load_masks(lineup.masked)
+    shown = [_mask(masks, number) for number in range(min(MOST, len(masks.masks)))]
+    if lineup.static is not None:
+        static = load_masks(lineup.static)  # the same for all images
+        label = f"static mask\nwhite is {static.largest[0]:.2f}"
+        shown.append(Mask(label, "The static mask", _source(static.masks[0])))
+    outlined = "; the orange outline is where the object lies" if masks.boxes is not None else ""
+    last = f"; the last, one for all images, of {lineup.static.name}" if lineup.static else ""
+    hidden = "" if lineup.first.kind == "digits" else " The images themselves may not be shown here."
+    note = (
+        f"What the mask keeps, averaged over {MASK_DRAWS} draws: black hides a pixel (0), white is the largest weight "
+        "of each mask (only ratios within a mask count: its noise grows with its norm)"
+        f"{outlined}. Of {lineup.masked.name}{last}.{hidden}"
+    )
+    return tuple(shown), note
+
+
+def _mask(masks: Masks, number: int) -> Mask:
+    index = int(masks.indices[number])
+    outline = ""
+    if masks.boxes is not None:
+        top, left, height, width = (f"{100 * int(side) / masks.cell.k:.4g}%" for side in masks.boxes[number])
+        outline = f"top:{top};left:{left};height:{height};width:{width}"
+    label = f"image {index}\nwhite is {masks.largest[number]:.2f}"
+    return Mask(label, f"Mask of test image {index}", _source(masks.masks[number]), outline)
+
+
+def _source(mask: NDArray[np.uint8]) -> str:
+    from PIL import Image
+
+    picture = io.BytesIO()
+    Image.fromarray(mask).save(picture, format="PNG", optimize=True)
+    return data_uri("image/png", picture.getvalue())
+
+
 def inside(masks: Masks) -> NDArray[np.float64]:
     """The part of each mask's squared norm within its box [n]; empty where no boxes are known."""
     if masks.boxes is None:
@@ -170,18 +209,18 @@ def where_masks_lie(entries: Sequence[Entry]) -> Sheet:
     return Sheet("masks", "Where masks lie, and the noise they leave", columns, lines, tuple(told), files=files)
 
 
-def _values(entry: Entry, seeds: Sequence[Masks]) -> tuple[Value, ...]:
+def _values(entry: Entry, seeds: Sequence[Masks]) -> dict[str, Value]:
     (within, within_range), (noise, noise_range) = _spread(seeds, inside, 100, 0), _spread(seeds, noise_left, 1, 2)
     areas = [tall * wide / entry.first.k**2 for *_, tall, wide in seeds[0].boxes] if seeds[0].boxes is not None else []
-    return (
-        *where(entry),
-        percent(within),
-        within_range,
-        Number(100 * float(np.mean(areas))) if areas else None,
-        scaled(noise, decimals=2),
-        noise_range,
-        len(seeds[0].masks),
-    )
+    return {
+        **where(entry),
+        "inside": percent(within),
+        "inside_range": within_range,
+        "area": number(100 * float(np.mean(areas))) if areas else None,
+        "noise_left": scaled(noise, decimals=2),
+        "noise_left_range": noise_range,
+        "images": len(seeds[0].masks),
+    }
 
 
 def _spread(

@@ -1,27 +1,22 @@
 """The page of packed results: its lineups as views, with what only such a folder has."""
 
-import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ars.certification.bounds import Bound
 from ars.report.page import make_page
+from ars.report.paper import published
 from ars.report.paper.by_size import draw_by_size
 from ars.report.paper.cells import Cell
-from ars.report.paper.comparable import alphas, other_images, several_alphas
-from ars.report.paper.entries import Entry, Lineup, trends
-from ars.report.paper.leads import make_pair
-from ars.report.paper.masks import MOST, Masks, load_masks
-from ars.report.paper.notes import BACKGROUNDS, ONE_COUNT, recipe_notes
-from ars.report.paper.published import lacking, published_text
+from ars.report.paper.entries import Entry, Lineup, at_one_sigma, entries_by_size
+from ars.report.paper.leads import certified_leads, pair_up, vote_leads
+from ars.report.paper.masks import pictures
+from ars.report.paper.notes import BACKGROUNDS, ONE_COUNT, alphas, other_images, recipe_notes, several_alphas
 from ars.report.paper.sheet import Sheet
-from ars.report.style import Look, Picture, data_uri
-from ars.report.views import Leads, Mask, Member, View
-from ars.runs.paths import MASK_DRAWS, RECIPE
+from ars.report.style import Look, Picture
+from ars.report.views import Leads, Member, View
+from ars.runs.paths import RECIPE
 
 
 @dataclass(frozen=True)
@@ -43,11 +38,12 @@ def make_results_page(lineups: Sequence[Lineup], sheets: Sequence[Sheet], figure
     """The whole page."""
     views = [_view(lineup) for lineup in lineups]
     cells = [cell for lineup in lineups for entry in lineup.entries for cell in entry.cells]
+    by_size = map(entries_by_size, at_one_sigma(lineups))
     beside = any(member.paper for view in views for member in view.members)
     folder = Folder(
         title="Results beside the paper" if beside else "Results",
         lead="Adaptive Randomized Smoothing and its rivals" + (", next to the paper’s numbers." if beside else "."),
-        levels=[(_place(entries[0].first), partial(draw_by_size, entries)) for entries in trends(lineups)],
+        levels=[(_place(entries[0].first), partial(draw_by_size, entries)) for entries in by_size if entries],
         summary=_summary(cells),
         sheets=sheets,
         figures=figures,
@@ -62,11 +58,11 @@ def _view(lineup: Lineup) -> View:
     entries = {member.label: entry for member, entry in pairs}
 
     def lead(one: Member, other: Member, bound: Bound) -> Leads:
-        pair = make_pair(entries[one.label], entries[other.label])
-        standard, vote = (pair.certified(bound), pair.vote) if pair else ((), ())
-        return next(iter(standard), None), next(iter(vote), None)
+        if pair := pair_up(entries[one.label], entries[other.label]):
+            return next(iter(certified_leads(*pair, bound)), None), next(iter(vote_leads(*pair)), None)
+        return None, None
 
-    masks, mask_note = _masks(lineup)
+    masks, mask_note = pictures(lineup)
     return View(
         place=_place(first, k=f"{first.k}"),
         heading=f"{first.benchmark}, {first.k}×{first.k}, σ = {first.sigma:g}",
@@ -74,7 +70,7 @@ def _view(lineup: Lineup) -> View:
         blocks=lineup.blocks,
         members=tuple(member for member, _ in pairs),
         notes=_notes(lineup),
-        missing=lacking(first.kind, (first.k, first.sigma), {entry.first.method for entry in lineup.entries}),
+        missing=published.lacking(first.kind, (first.k, first.sigma), {entry.first.method for entry in lineup.entries}),
         masks=masks,
         mask_note=mask_note,
         lead=lead,
@@ -89,10 +85,10 @@ def _member(entry: Entry) -> Member:
     return Member(
         method=entry.first.method,
         label=entry.label,
-        group=entry.group(),
+        group=entry.main,
         votes=entry.votes,
         minutes=entry.train_minutes,
-        paper=published_text(entry.first.kind, entry.setting) or "",
+        paper=published.text(entry.first.kind, entry.setting) or "",
         recipes=tuple((cell.seed, anchor(cell)) for cell in entry.cells),
     )
 
@@ -122,44 +118,6 @@ def _notes(lineup: Lineup) -> tuple[str, ...]:
         *([f"Under our class bounds: {ONE_COUNT}"] if one_count else []),
     ]
     return tuple(note.replace("**", "") for note in notes)
-
-
-def _masks(lineup: Lineup) -> tuple[tuple[Mask, ...], str]:
-    if lineup.masked is None:
-        return (), ""
-    masks = load_masks(lineup.masked)
-    shown = [_mask(masks, number) for number in range(min(MOST, len(masks.masks)))]
-    if lineup.static is not None:
-        static = load_masks(lineup.static)  # the same for all images
-        label = f"static mask\nwhite is {static.largest[0]:.2f}"
-        shown.append(Mask(label, "The static mask", _source(static.masks[0])))
-    outlined = "; the orange outline is where the object lies" if masks.boxes is not None else ""
-    last = f"; the last, one for all images, of {lineup.static.name}" if lineup.static else ""
-    hidden = "" if lineup.first.kind == "digits" else " The images themselves may not be shown here."
-    note = (
-        f"What the mask keeps, averaged over {MASK_DRAWS} draws: black hides a pixel (0), white is the largest weight "
-        "of each mask (only ratios within a mask count: its noise grows with its norm)"
-        f"{outlined}. Of {lineup.masked.name}{last}.{hidden}"
-    )
-    return tuple(shown), note
-
-
-def _mask(masks: Masks, number: int) -> Mask:
-    index = int(masks.indices[number])
-    outline = ""
-    if masks.boxes is not None:
-        top, left, height, width = (f"{100 * int(side) / masks.cell.k:.4g}%" for side in masks.boxes[number])
-        outline = f"top:{top};left:{left};height:{height};width:{width}"
-    label = f"image {index}\nwhite is {masks.largest[number]:.2f}"
-    return Mask(label, f"Mask of test image {index}", _source(masks.masks[number]), outline)
-
-
-def _source(mask: NDArray[np.uint8]) -> str:
-    from PIL import Image
-
-    picture = io.BytesIO()
-    Image.fromarray(mask).save(picture, format="PNG", optimize=True)
-    return data_uri("image/png", picture.getvalue())
 
 
 def _summary(cells: Sequence[Cell]) -> str:

@@ -7,9 +7,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from ars.report.grouping import method_name, method_rank
+from ars.report.measures import method_name, method_rank
 
-PUBLISHED_NAMES = {
+NAMES = {
     "ars": "ARS",
     "ars_pretrain": "ARS (pretrained)",
     "cohen_original_recipe": "Cohen et al. (their own recipe)",
@@ -61,9 +61,9 @@ class Printed:
         return f"{self.mean}", "" if self.std is None else f"{self.std}"
 
 
-def published_name(method: str) -> str:
+def name_of(method: str) -> str:
     """The title of a method of the published tables."""
-    return PUBLISHED_NAMES.get(method) or method_name(method)
+    return NAMES.get(method) or method_name(method)
 
 
 def recipe_method(method: str) -> str:
@@ -76,24 +76,24 @@ def recipe_method(method: str) -> str:
 
 
 @cache
-def published_rows(kind: str) -> tuple[Accuracy, ...]:
+def rows(kind: str) -> tuple[Accuracy, ...]:
     """All standard accuracies of a benchmark, of the tables "main", "appendix" and "uncertified"."""
     return tuple(row for row in _read("standard_accuracy") if row.benchmark == BENCHMARKS.get(kind))
 
 
-def published_points(kind: str) -> list[Accuracy]:
+def points(kind: str) -> list[Accuracy]:
     """The certified accuracies that the paper's text quotes for a benchmark."""
     return [row for row in _read("certified_points") if row.benchmark == BENCHMARKS.get(kind)]
 
 
-def published_subsets() -> list[Accuracy]:
+def subsets() -> list[Accuracy]:
     """CIFAR-10 without backgrounds, k = 32: standard accuracy on 200, 500 and all test images."""
     return _read("k32_subset_sizes")
 
 
-def published_settings(kind: str, *tables: str) -> set[Setting]:
+def settings(kind: str, *tables: str) -> set[Setting]:
     """The settings of a benchmark in the published tables of these names."""
-    return {row.setting for row in published_rows(kind) if row.table in tables}
+    return {row.setting for row in rows(kind) if row.table in tables}
 
 
 def in_order(settings: Iterable[Setting]) -> list[Setting]:
@@ -101,9 +101,9 @@ def in_order(settings: Iterable[Setting]) -> list[Setting]:
     return sorted(settings, key=lambda setting: (setting[0], setting[1], method_rank(setting[2])))
 
 
-def published_value(kind: str, setting: Setting, table: str) -> Printed | None:
+def value(kind: str, setting: Setting, table: str) -> Printed | None:
     """A published standard accuracy, marked where the paper's two tables differ."""
-    found = {row.table: row for row in published_rows(kind) if row.setting == setting}
+    found = {row.table: row for row in rows(kind) if row.setting == setting}
     if table not in found:
         return None
     twice = {found[name].accuracy for name in CERTIFIED if name in found}
@@ -111,28 +111,28 @@ def published_value(kind: str, setting: Setting, table: str) -> Printed | None:
     return Printed(found[table].accuracy, found[table].std, mark)
 
 
-def published_text(kind: str, setting: Setting) -> str | None:
+def text(kind: str, setting: Setting) -> str | None:
     """The paper's standard accuracy as one text; both where its tables contradict each other.
 
-    >>> published_text("celeba", (160, 0.25, "cohen")), published_text("digits", (24, 0.75, "cohen"))
+    >>> text("celeba", (160, 0.25, "cohen")), text("digits", (24, 0.75, "cohen"))
     ('94.3 (0.5)', None)
     """
-    both = [published_value(kind, setting, table) for table in CERTIFIED]
+    both = [value(kind, setting, table) for table in CERTIFIED]
     printed = [value for value in both if value]
     return " or ".join(map(str, printed if printed[0].mark else printed[:1])) if printed else None
 
 
 def lacking(kind: str, at: tuple[int, float], have: Iterable[str]) -> str:
     """What the paper has at a k and sigma besides these methods: "UniCR 60.2 (1.1); Súkeník et al. 45.1 (2.0)"."""
-    there = {setting for setting in published_settings(kind, *CERTIFIED) if setting[:2] == at} - {
+    there = {setting for setting in settings(kind, *CERTIFIED) if setting[:2] == at} - {
         (*at, method) for method in have
     }
-    return "; ".join(f"{published_name(setting[2])} {published_text(kind, setting)}" for setting in in_order(there))
+    return "; ".join(f"{name_of(setting[2])} {text(kind, setting)}" for setting in in_order(there))
 
 
 def _read(name: str) -> list[Accuracy]:
-    text = (files("ars.report.paper") / "published" / f"published_{name}.csv").read_text(encoding="utf-8")
+    content = (files("ars.report.paper") / "published" / f"published_{name}.csv").read_text(encoding="utf-8")
     kinds: dict[str, Callable[[str], Any]] = dict.fromkeys(("sigma", "accuracy", "std", "linf_radius"), float)
     kinds |= {"k": int, "test_images": int, "benchmark": str, "table": str, "method": str}
-    rows = csv.DictReader(text.splitlines())
-    return [Accuracy(**{key: kinds[key](value) for key, value in row.items() if key in kinds}) for row in rows]
+    lines = csv.DictReader(content.splitlines())
+    return [Accuracy(**{key: kinds[key](value) for key, value in row.items() if key in kinds}) for row in lines]

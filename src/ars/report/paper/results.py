@@ -10,18 +10,17 @@ from ars.certification.bounds import Bound
 from ars.report.curves import draw_curves
 from ars.report.paper.by_size import draw_by_size
 from ars.report.paper.cells import load_cells
-from ars.report.paper.certified import all_measures, plain_votes, quoted_points, subset_sizes
-from ars.report.paper.entries import Entry, Lineup, at_one_sigma, make_entries, make_lineups, trends
+from ars.report.paper.entries import Entry, Lineup, at_one_sigma, entries_by_size, make_entries, make_lineups
 from ars.report.paper.leads import all_leads
 from ars.report.paper.masks import draw_masks, load_masks, where_masks_lie
+from ars.report.paper.measured import all_measures, plain_votes, quoted_points, subset_sizes, what_was_run
 from ars.report.paper.page import make_results_page
-from ars.report.paper.runs import what_was_run
 from ars.report.paper.sheet import Sheet, to_csv, to_markdown
 from ars.report.paper.standard import appendix, at_a_glance, table_one
 from ars.report.pipeline import make_pipeline
 from ars.report.writing import remove_others, write_all
 from ars.runs.paths import MAIN, MASKS, RECIPE, digest_of
-from ars.runs.run import ReportError
+from ars.runs.records import ReportError
 
 MANIFEST = "manifest.json"
 """Which record files every table and figure was made from, with their SHA-256."""
@@ -129,7 +128,7 @@ def draw_all(lineups: Sequence[Lineup]) -> Iterator[Drawn]:
 def _across_sizes(lineups: tuple[Lineup, ...]) -> Iterator[Drawn]:
     first = lineups[0].first
     name = f"{first.recipe_name}-{first.kind}-s{first.sigma:g}.svg"
-    for entries in trends(lineups):
+    if entries := entries_by_size(lineups):
         sources = tuple(path for entry in entries for path in entry.sources)
         yield Drawn(f"accuracy-by-k-{name}", draw_by_size(entries).svg, sources)
     masked = [(cell, lineup.static) for lineup in lineups if (cell := lineup.masked)]

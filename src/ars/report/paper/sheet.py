@@ -2,62 +2,48 @@
 
 import csv
 import io
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import chain
 from pathlib import Path
 
 from ars.report.measures import Lead, Spread, in_units, rounded
 from ars.report.paper.cells import Cell
-from ars.report.paper.entries import Entry
+from ars.report.paper.entries import NOT_RUN, Entry
 from ars.report.paper.published import Printed
 from ars.report.rendering import UNDECIDED
-from ars.theory.rounding import truncate
+from ars.theory.numbers import truncate
 
 
 @dataclass(frozen=True)
 class Number:
+    """A number as readers see it, and in full for a program: with two more decimals, and its error apart."""
+
+    text: str
+    in_full: tuple[str, str]
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def number(mean: float, std: float | None = None, decimals: int = 1, *, cut: bool = False) -> Number:
     """A mean and its standard deviation over the seeds; a radius is cut, never rounded up."""
 
-    mean: float
-    std: float | None = None
-    decimals: int = 1
-    cut: bool = False
+    def digits(decimals: int) -> tuple[str, str]:
+        shown = truncate(Fraction(mean), decimals) if cut else rounded(mean, decimals)
+        return shown, "" if std is None else rounded(std, decimals)
 
-    def __str__(self) -> str:
-        mean, std = self._digits(self.decimals)
-        return mean + (f" ({std})" if std else "")
-
-    @property
-    def in_full(self) -> tuple[str, str]:
-        """Mean and standard deviation for a program, with two more decimals."""
-        return self._digits(self.decimals + 2)
-
-    def _digits(self, decimals: int) -> tuple[str, str]:
-        mean = truncate(Fraction(self.mean), decimals) if self.cut else rounded(self.mean, decimals)
-        return mean, "" if self.std is None else rounded(self.std, decimals)
+    shown, error = digits(decimals)
+    return Number(shown + (f" ({error})" if error else ""), digits(decimals + 2))
 
 
-@dataclass(frozen=True)
-class Ahead:
+def ahead(lead: Lead, scale: int = 100, decimals: int = 1) -> Number:
     """A difference and its standard error."""
-
-    lead: Lead
-    scale: int = 100
-    decimals: int = 1
-
-    def __str__(self) -> str:
-        return " ± ".join(text for text in self.lead.shown(self.scale, self.decimals) if text)
-
-    @property
-    def in_full(self) -> tuple[str, str]:
-        """Difference and standard error for a program, with two more decimals."""
-        return self.lead.shown(self.scale, self.decimals + 2)
+    return Number(lead.text(scale, decimals), lead.shown(scale, decimals + 2))
 
 
-Value = Number | Ahead | Printed | str | int | None
+Value = Number | Printed | str | int | None
 
 
 @dataclass(frozen=True)
@@ -80,21 +66,41 @@ def numbers(*, beside: str = "std", **headings: str) -> list[Column]:
     return [Column(heading, name, beside=beside) for name, heading in headings.items()]
 
 
+COLUMNS = words(k="k", sigma="σ", method="method")
+WHERE = [*words(benchmark="benchmark"), *COLUMNS]
+"""What COLUMNS are in a table of several benchmarks."""
+HOW = words(images="images", draws="draws", alpha="α")
+"""How a number was certified."""
+
+
+def how(entry: Entry) -> dict[str, Value]:
+    """The values under the headings of HOW; a star where more images are to come."""
+    if not entry.images:
+        return {}
+    return {"images": f"{entry.images}{'*' if entry.missing else ''}", "draws": entry.draws, "alpha": entry.alpha}
+
+
+def where(entry: Entry) -> dict[str, Value]:
+    """Benchmark and setting of ours, under the headings of WHERE."""
+    first = entry.first
+    return {"benchmark": first.benchmark, "k": first.k, "sigma": f"{first.sigma:g}", "method": entry.label}
+
+
 @dataclass(frozen=True)
 class Line:
-    """The values of a row and the entry that ours come from; None where there is only the paper's.
+    """The values of a row by the names of their columns, and the entry that ours come from.
 
-    over is the entry that a difference is to.
+    A column without a value has a dash. over is the entry that a difference is to.
     """
 
-    values: tuple[Value, ...]
-    entry: Entry | None
-    over: Entry | None = None
+    values: Mapping[str, Value]
+    entry: Entry = NOT_RUN
+    over: Entry = NOT_RUN
 
     @property
-    def entries(self) -> tuple[Entry, ...]:
+    def cells(self) -> tuple[Cell, ...]:
         """All that its values come from."""
-        return tuple(entry for entry in (self.entry, self.over) if entry)
+        return (*self.entry.cells, *self.over.cells)
 
 
 @dataclass(frozen=True)
@@ -105,7 +111,7 @@ class Sheet:
     title: str
     columns: tuple[Column, ...]
     lines: tuple[Line, ...]
-    notes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
     cells: tuple[Cell, ...] = ()
     """The cells of a table that sums over them instead of naming the recipe in every line."""
     lead: str = ""
@@ -116,21 +122,15 @@ class Sheet:
     @property
     def sources(self) -> tuple[Path, ...]:
         """The files that its numbers come from."""
-        cells = [cell for line in self.lines for entry in line.entries for cell in entry.cells]
+        cells = [cell for line in self.lines for cell in line.cells]
         return (*(path for cell in (*cells, *self.cells) for path in cell.sources), *self.files)
-
-    def without(self, *names: str) -> "Sheet":
-        """The table without the columns of these names."""
-        kept = [number for number, column in enumerate(self.columns) if column.name not in names]
-        lines = (replace(line, values=tuple(line.values[number] for number in kept)) for line in self.lines)
-        return replace(self, columns=tuple(self.columns[number] for number in kept), lines=tuple(lines))
 
 
 def scaled(spread: Spread, scale: float = 1, decimals: int = 1) -> Number | None:
     """A measure in another unit; None where nothing was measured."""
     if not spread.values:
         return None
-    return Number(scale * spread.mean, None if spread.std is None else scale * spread.std, decimals)
+    return number(scale * spread.mean, None if spread.std is None else scale * spread.std, decimals)
 
 
 def percent(spread: Spread) -> Number | None:
@@ -143,12 +143,12 @@ def radius_255(spread: Spread) -> Number | None:
     if not spread.values:
         return None
     std = None if spread.std is None else 255 * spread.std
-    return Number(in_units(spread.mean, "linf"), std, decimals=2, cut=True)
+    return number(in_units(spread.mean, "linf"), std, decimals=2, cut=True)
 
 
 def difference(ours: Spread, paper: float | None) -> Number | None:
     """Ours less the paper's, in points; only where both are there."""
-    return Number(100 * ours.mean - paper) if ours.values and paper is not None else None
+    return number(100 * ours.mean - paper) if ours.values and paper is not None else None
 
 
 def to_markdown(sheet: Sheet) -> str:
@@ -156,7 +156,11 @@ def to_markdown(sheet: Sheet) -> str:
     origin = [] if sheet.cells else ["seeds", "recipe", "inputs"]
     headings = [*(column.heading for column in sheet.columns), *origin]
     align = [*("---:" if column.number else "---" for column in sheet.columns), *("---" for _ in origin)]
-    rows = [[*map(_show, line.values), *([] if sheet.cells else _origin_links(line))] for line in sheet.lines]
+    rows = []
+    for line in sheet.lines:
+        values = (line.values.get(column.name) for column in sheet.columns)
+        texts = [UNDECIDED if value is None else str(value) for value in values]
+        rows.append([*texts, *([] if sheet.cells else _origin_links(line))])
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in (headings, align, *rows))
     parts = (f"# {sheet.title}", sheet.lead, table, *sheet.notes)
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -170,35 +174,28 @@ def to_csv(sheet: Sheet) -> str:
     origin = [] if sheet.cells else ["seeds", "recipe", "recipes", "inputs"]
     writer.writerow([*chain(*names), *origin])
     for line in sheet.lines:
-        writer.writerow([*chain(*map(_fields, sheet.columns, line.values)), *([] if sheet.cells else _origin(line))])
+        values = chain(*(_fields(column, line.values.get(column.name)) for column in sheet.columns))
+        writer.writerow([*values, *([] if sheet.cells else _origin(line))])
     return text.getvalue()
 
 
-def _show(value: Value) -> str:
-    if isinstance(value, Number) and math.isnan(value.mean):
-        raise ValueError("a measure without values has no number")
-    return UNDECIDED if value is None else str(value)
-
-
 def _fields(column: Column, value: Value) -> Sequence[str]:
-    if isinstance(value, Number | Ahead | Printed):
+    if isinstance(value, Number | Printed):
         return value.in_full
     text = "" if value is None else str(value)
     return (text, "") if column.number else (text,)
 
 
 def _origin(line: Line) -> list[str]:
-    if line.entry is None:
+    if not line.entry.cells:
         return ["", "", "", ""]
-    first = line.entry.first
-    seeds = " ".join(str(cell.seed) for cell in line.entry.cells)
-    recipes = " ".join(cell.recipe for entry in line.entries for cell in entry.cells)
-    return [seeds, first.recipe_name, recipes, first.inputs]
+    first, seeds = line.entry.first, " ".join(str(cell.seed) for cell in line.entry.cells)
+    return [seeds, first.recipe_name, " ".join(cell.recipe for cell in line.cells), first.inputs]
 
 
 def _origin_links(line: Line) -> list[str]:
-    if line.entry is None:
+    if not line.entry.cells:
         return [UNDECIDED] * 3
-    first = line.entry.first
-    links = (" ".join(f"[{cell.seed}](../{cell.recipe})" for cell in entry.cells) for entry in line.entries)
-    return [line.entry.seeds, f"{first.recipe_name}: {'; '.join(links)}", first.inputs]
+    entries = (line.entry, line.over) if line.over.cells else (line.entry,)
+    links = (" ".join(f"[{cell.seed}](../{cell.recipe})" for cell in entry.cells) for entry in entries)
+    return [line.entry.seeds, f"{line.entry.first.recipe_name}: {'; '.join(links)}", line.entry.first.inputs]

@@ -10,12 +10,12 @@ from itertools import product
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Literal
 
-from ars.certification.schedule import MOST_DRAWS
+from ars.certification.settings import MOST_DRAWS
 from ars.methods.registry import method_called
 from ars.recipes.keys import recipe_keys
 from ars.recipes.read import read_mapping, read_recipe, validated
 from ars.recipes.recipe import Recipe, cell_name
-from ars.theory.arguments import as_whole
+from ars.theory.numbers import as_whole
 
 
 def portable(recipe: Recipe) -> Recipe:

@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Literal
 
-from ars.certification.schedule import Schedule
+from ars.certification.settings import Schedule
 from ars.recipes.recipe import Recipe
 from ars.recipes.starts import begun_as_start, cell_folder, epochs_in_all, in_epochs_of, start_folder, starts_of
 from ars.runs.paths import CHECKPOINT, MAIN, MODEL, records_folder
@@ -21,67 +21,53 @@ What = Literal["epoch", "image", "vote"]
 
 
 @dataclass(frozen=True)
-class Figure:
-    """The times of a method at side k: seconds per epoch, per certified image and per vote; None if unknown.
+class Recorded(Rough):
+    """The times of a finished cell; its time per image depends on the schedule."""
 
-    The time per image depends on the schedule. Estimates from the sweep file have no schedule.
-    """
-
-    method: str
-    k: int | None
-    epoch: float | None
-    image: float | None
-    vote: float | None
     schedule: Schedule | None = None
 
 
 @dataclass(frozen=True)
 class Times:
-    """Recorded figures, and estimates for what was not recorded."""
+    """Recorded times, and the sweep file's estimates for what was not recorded."""
 
-    recorded: Sequence[Figure]
-    rough: Sequence[Figure]
+    recorded: Sequence[Recorded]
+    rough: Sequence[Rough]
 
     def of(self, cell: Cell, what: What) -> float | None:
         """The expected seconds for an epoch, an image or the vote of a cell."""
         schedule = cell.recipe.certify.schedule
-        recorded = [figure for figure in self.recorded if what != "image" or figure.schedule == schedule]
+        recorded = [times for times in self.recorded if what != "image" or times.schedule == schedule]
         method, side = cell.recipe.method, cell.k
-        if any(
-            figure.method == method and figure.k == side and getattr(figure, what) is not None for figure in recorded
-        ):
+        here = [times for times in recorded if times.k == side]
+        if _seconds(method, side, what, here) is not None:
             return _seconds(method, side, what, recorded)
         rough = _seconds(method, side, what, self.rough)
         if rough is not None:
             return rough * self._slower(what, recorded)
-        of_others = [replace(figure, method=method) for figure in recorded]
+        of_others = [replace(times, methods=(method,)) for times in recorded]
         return _seconds(method, side, what, recorded) or _seconds(method, side, what, of_others)
 
-    def _slower(self, what: What, recorded: Sequence[Figure]) -> float:
+    def _slower(self, what: What, recorded: Sequence[Recorded]) -> float:
         """The median ratio of recorded to estimated times on this machine."""
-        pairs = [(getattr(figure, what), _seconds(figure.method, figure.k, what, self.rough)) for figure in recorded]
+        pairs = [(getattr(times, what), _seconds(times.methods[0], times.k, what, self.rough)) for times in recorded]
         ratios = [seconds / estimate for seconds, estimate in pairs if seconds and estimate]
         return median(ratios) if ratios else 1.0
 
     def estimate(self, cell: Cell, left: Left, start: float = 0.0) -> float | None:
-        """The expected seconds for the rest of a cell and so many epochs of a start; None if a figure is missing."""
+        """The expected seconds for the rest of a cell and so many epochs of a start; None if a time is missing."""
         counts: dict[What, float] = {"epoch": left.epochs + start, "image": left.images, "vote": int(left.vote)}
         parts = [(count, self.of(cell, what)) for what, count in counts.items() if count]
         known = [count * seconds for count, seconds in parts if seconds is not None]
         return sum(known) if len(known) == len(parts) else None
 
 
-def rough_figures(rough: Sequence[Rough]) -> list[Figure]:
-    """The estimates of a sweep file."""
-    return [Figure(method, part.k, part.epoch, part.image, part.vote) for part in rough for method in part.methods]
-
-
-def recorded_figure(cell: Cell, folder: Path) -> Figure:
+def recorded_times(cell: Cell, folder: Path) -> Recorded:
     """The times of a finished cell."""
     records = merge(records_folder(folder, MAIN), partial=True).records
     seconds, tally = train_seconds(folder), read_tally(folder)
-    return Figure(
-        cell.recipe.method,
+    return Recorded(
+        (cell.recipe.method,),
         cell.k,
         epoch=None if seconds is None else seconds / epochs_in_all(cell.recipe),
         image=fmean(record.seconds for record in records),
@@ -90,10 +76,10 @@ def recorded_figure(cell: Cell, folder: Path) -> Figure:
     )
 
 
-def _seconds(method: str, side: int | None, what: What, figures: Sequence[Figure]) -> float | None:
-    """The mean of a method's figures at a side, or at the nearest side, scaled by k^2."""
-    of_method = [figure for figure in figures if figure.method == method]
-    known = [(figure.k or side, getattr(figure, what)) for figure in of_method if getattr(figure, what) is not None]
+def _seconds(method: str, side: int | None, what: What, times: Sequence[Rough]) -> float | None:
+    """The mean time of a method at a side, or at the nearest side, scaled by k^2."""
+    of_method = [part for part in times if method in part.methods]
+    known = [(part.k or side, getattr(part, what)) for part in of_method if getattr(part, what) is not None]
     if not known:
         return None
     if side is None:
@@ -140,19 +126,14 @@ class Budget:
         return self.spent
 
 
-Found = tuple[Cell, Left | None, str]
-"""A cell, what is left of it, and if that is unknown, why it cannot be resumed."""
-DONE = Left(train=False, epochs=0, rounding=False, images=0, vote=False, masks=False)
-
-
 @dataclass(frozen=True)
 class Row:
     """A cell with what is left of it, or why it cannot be resumed; seconds is None if unknown."""
 
     cell: Cell
     left: Left | None
-    problem: str
-    seconds: float | None
+    problem: str = ""
+    seconds: float | None = None
     packed: bool = False
     """Whether it is done because it is packed, not because its run is finished."""
 
@@ -185,27 +166,23 @@ def make_plan(sweep: Sweep, runs: Path, results: Path | None = None) -> Plan:
     """Inspect the folders of all cells, and the packed results of those that are not done."""
     if runs.exists() and not runs.is_dir():
         raise ValueError(f"{runs} is a file, but the folder of the runs was expected; choose another")
-    made = [(cell, *_inspect(cell, runs / cell.name)) for cell in sweep.cells]
-    recorded = [recorded_figure(cell, runs / cell.name) for cell, left, _ in made if left is not None and left.done]
-    found = [_inspect_packed(row, results / sweep.name / row[0].name) for row in made] if results else made
-    times = Times(recorded, rough_figures(sweep.rough))
-    first = _starts_left(found, runs)
-    rows = (
-        Row(cell, left, problem, times.estimate(cell, left, first.get(cell.name, 0.0)) if left else None, left is DONE)
-        for cell, left, problem in found
-    )
-    return Plan(tuple(rows), times)
+    made = [_inspect(cell, runs / cell.name) for cell in sweep.cells]
+    times = Times([recorded_times(row.cell, runs / row.cell.name) for row in made if row.done], sweep.rough)
+    rows = [_inspect_packed(row, results / sweep.name / row.cell.name) for row in made] if results else made
+    first = _starts_left(rows, runs)
+    expected = (times.estimate(row.cell, row.left, first.get(row.cell.name, 0.0)) if row.left else None for row in rows)
+    return Plan(tuple(replace(row, seconds=seconds) for row, seconds in zip(rows, expected, strict=True)), times)
 
 
-def _starts_left(found: Sequence[Found], runs: Path) -> dict[str, float]:
+def _starts_left(rows: Sequence[Row], runs: Path) -> dict[str, float]:
     """The epochs that starts add to each cell, or save; of cells that share a start, the first one trains it.
 
     A training that was begun as the start of others, or that an earlier cell needs as its start, is not repeated.
     """
     covered: set[str] = set()  # identities of the trainings that earlier cells will have done
     epochs: dict[str, float] = {}
-    for cell, left, _ in found:
-        recipe, folder = cell.recipe, runs / cell.name
+    for row in rows:
+        cell, left, recipe, folder = row.cell, row.left, row.cell.recipe, runs / row.cell.name
         if left is None or not left.train or "size" not in recipe.data.options:
             continue
         if folder == cell_folder(runs, recipe):
@@ -235,19 +212,18 @@ def _done(folder: Path, recipe: Recipe) -> int:
     return recipe.train.epochs if (folder / MODEL).exists() else epochs_done(folder)
 
 
-def _inspect(cell: Cell, folder: Path) -> tuple[Left | None, str]:
+def _inspect(cell: Cell, folder: Path) -> Row:
     try:
-        return remaining_work(cell, folder), ""
+        return Row(cell, remaining_work(cell, folder))
     except (ValueError, OSError) as error:
-        return None, str(error)
+        return Row(cell, None, str(error))
 
 
-def _inspect_packed(found: Found, folder: Path) -> Found:
+def _inspect_packed(row: Row, folder: Path) -> Row:
     """The same, with nothing left to do if the cell is packed in this folder."""
-    cell, left, _ = found
-    if left is None or left.done:
-        return found
+    if row.left is None or row.done:
+        return row
     try:
-        return (cell, DONE, "") if is_packed(cell, folder) else found
+        return Row(row.cell, Left(), packed=True) if is_packed(row.cell, folder) else row
     except (ValueError, OSError) as error:
-        return cell, None, str(error)
+        return Row(row.cell, None, str(error))

@@ -1,6 +1,5 @@
 """The remaining work of a cell, from the files in its folder; loads no torch."""
 
-import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ from ars.runs.provenance import begun_settings
 from ars.runs.records import RecordError
 from ars.runs.shards import IncompleteError, Layout, read_certification, read_manifest
 from ars.runs.vote_count import read_tally
+from ars.tensors import read_header
 from ars.workflows.request import Request
 from ars.workflows.sweeps.file import Cell, portable
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 class Left:
     """The remaining work of a cell: epochs of training, rounding, images to certify, the vote, masks."""
 
-    train: bool
-    epochs: int
-    rounding: bool
-    images: int
-    vote: bool
-    masks: bool
+    train: bool = False
+    epochs: int = 0
+    rounding: bool = False
+    images: int = 0
+    vote: bool = False
+    masks: bool = False
     at_most: bool = False
     """Whether there may be fewer images to certify, as in the user's own folder that was not opened yet."""
     max_steps: int | None = None
@@ -75,14 +75,14 @@ def remaining_work(cell: Cell, folder: Path) -> Left:
     rounded = is_rounded(folder / MODEL)
     if rounded and cell.weights == "float32":
         raise RecipeError(f"{folder} holds weights that were rounded to bf16; choose another folder with --out")
-    if cell.weights == "bf16" and not rounded and _answered(folder):
+    manifest = read_manifest(records_folder(folder, MAIN))
+    answered = manifest is not None or read_tally(folder) is not None
+    if cell.weights == "bf16" and not rounded and answered:
         raise RecordError(
             f"{folder} holds results of weights that were not rounded to bf16, as the sweep requires; choose another "
             f"folder with --out, or remove {records_folder(folder, MAIN)} and {VOTE}"
         )
     return Left(
-        train=False,
-        epochs=0,
         rounding=cell.weights == "bf16" and not rounded,
         images=_missing(folder, settings),
         vote=cell.vote > 0 and not _voted(cell, folder),
@@ -155,14 +155,7 @@ def cell_request(cell: Cell, folder: Path, settings: CertifySettings, open_data:
 
 def is_rounded(path: Path) -> bool:
     """Whether the weights of a run were rounded to bf16."""
-    from safetensors import SafetensorError, safe_open
-
-    path.open("rb").close()  # safetensors would not report missing permissions
-    try:
-        with safe_open(path, framework="numpy") as file:
-            return "weights" in json.loads((file.metadata() or {}).get("about", "{}"))
-    except (SafetensorError, OSError, ValueError) as error:
-        raise ValueError(f"{path} is damaged or not a safetensors file ({error}); remove it to train again") from error
+    return "weights" in read_header(path, advice="remove it to train again")
 
 
 def epochs_done(folder: Path) -> int:
@@ -191,11 +184,6 @@ def _check_weights(folder: Path) -> None:
             f"{folder} holds records of other weights than those of its {MODEL}; remove {records_folder(folder, MAIN)} "
             f"and {VOTE} to certify these, or put the old {MODEL} back"
         )
-
-
-def _answered(folder: Path) -> bool:
-    """Whether any image was certified or voted on."""
-    return read_manifest(records_folder(folder, MAIN)) is not None or read_tally(folder) is not None
 
 
 def _voted(cell: Cell, folder: Path) -> bool:

@@ -5,12 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from ars.report.comparison import compare
-from ars.report.grouping import make_sections
 from ars.report.measures import Lead
-from ars.report.table import make_table
-from ars.report.views import views_of_runs
-from ars.runs.run import load_runs
+from ars.report.views import compare, view_of_runs
+
+from .conftest import table_of
 
 
 @pytest.fixture
@@ -23,7 +21,7 @@ def judge(make_run, make_record):
             changes = {"alpha": 0.4} if method == "unicr" else {}
             records = [make_record(index, 1, hit, 4.5 / 255, **changes) for index, hit in enumerate(images)]
             paths.append(make_run(method, method=method, shards=[records]))
-        [view] = views_of_runs(make_table(make_sections(load_runs(paths))), {})
+        view = view_of_runs(table_of(*paths).sections[0], {})
         return view, compare(view, view.blocks[0])
 
     return build
@@ -72,8 +70,8 @@ def test_a_grid_without_radius_zero_is_judged_at_its_smallest_radius(make_run, m
         records = [make_decided(index, 1, 1, number, grid=(1 / 255, 3 / 255)) for index, number in enumerate(certified)]
         return make_run(method, method=method, shards=[records])
 
-    table = make_table(make_sections(load_runs([run("cohen", (1, 0)), run("adaptive", (2, 1))])))
-    [view] = views_of_runs(table, {})
+    table = table_of(run("cohen", (1, 0)), run("adaptive", (2, 1)))
+    view = view_of_runs(table.sections[0], {})
     found = compare(view, view.blocks[0])
     assert "at radius 1/255 for 100.0%" in found.verdict
     assert dict(

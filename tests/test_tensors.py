@@ -7,14 +7,7 @@ import torch
 from torch import nn
 
 from ars.atomic import WriteError
-from ars.training.checkpoint import (
-    CheckpointError,
-    load_model,
-    load_optimizers,
-    load_tensors,
-    optimizer_tensors,
-    save_tensors,
-)
+from ars.tensors import CheckpointError, load_model, load_tensors, save_tensors
 
 
 def test_tensors_and_header_come_back(tmp_path):
@@ -67,38 +60,6 @@ def test_weights_of_another_shape_or_name_are_refused(tmp_path):
         load_model(model, {"weight": torch.zeros(2, 4), "bias": torch.zeros(2)}, path)
     with pytest.raises(CheckpointError, match="bias"):
         load_model(model, {"weight": torch.zeros(2, 3)}, path)
-
-
-@pytest.mark.parametrize("kind", [torch.optim.AdamW, torch.optim.SGD])
-@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
-@pytest.mark.parametrize("fused", [False, True])
-def test_an_optimiser_goes_on_as_if_never_saved(tmp_path, kind, layout, fused):
-    images = torch.rand(2, 4, 8, 8)
-    options = {"momentum": 0.9} if kind is torch.optim.SGD else {}
-
-    def make():
-        torch.manual_seed(0)
-        network = nn.Conv2d(4, 5, 3).to(memory_format=layout)
-        return network, kind(network.parameters(), lr=0.1, fused=fused, **options)
-
-    def step(network, optimizer):
-        optimizer.zero_grad()
-        network(images).square().mean().backward()
-        optimizer.step()
-
-    network, optimizer = make()
-    for _ in range(2):
-        step(network, optimizer)
-    save_tensors(tmp_path / "state.safetensors", optimizer_tensors({"it": optimizer}), {})
-    again, other = make()
-    again.load_state_dict(network.state_dict())
-    load_optimizers({"it": other}, load_tensors(tmp_path / "state.safetensors")[0])
-    for parameter, state in other.state.items():
-        assert all(value.stride() == parameter.stride() for key, value in state.items() if key != "step")
-    step(network, optimizer)
-    step(again, other)
-    assert torch.equal(network.weight, again.weight)
-    assert torch.equal(network.bias, again.bias)
 
 
 def test_a_file_that_may_not_be_read_is_not_called_damaged(tmp_path, monkeypatch):
