@@ -26,7 +26,7 @@ from ars.training.loop import Trainer, check_batch
 from ars.training.progress import Progress, Standing
 from ars.training.ranks import AcceleratedRanks, Ranks
 from ars.workflows.load import check_data, check_folder, claim, describe
-from ars.workflows.stages import draw_epoch
+from ars.workflows.pictures import draw_epoch
 from ars.workflows.weights import load_classifier, load_start, pinned
 from ars.workflows.world import World
 
