@@ -6,8 +6,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from safetensors import SafetensorError, safe_open
-
 from ars.atomic import whole
 
 if TYPE_CHECKING:
@@ -24,6 +22,7 @@ class CheckpointError(ValueError):
 
 def save_tensors(path: Path, tensors: "Mapping[str, Tensor]", about: Mapping[str, Any]) -> None:
     """Write tensors with a JSON header through a temporary file: the old file stays until the new one is whole."""
+    from safetensors import SafetensorError
     from safetensors.torch import save_file  # imports torch
 
     with whole(path) as temporary:
@@ -69,6 +68,8 @@ def _about(file: Any) -> dict[str, Any]:
 def _opened(path: Path, framework: Literal["pt", "numpy"], advice: str) -> Iterator[Any]:
     if not path.is_file():
         raise CheckpointError(f"there is no checkpoint at {path}; train the run first (ars train)")
+    from safetensors import SafetensorError, safe_open  # tables are made without this package
+
     path.open("rb").close()  # safetensors would not report missing permissions
     try:
         with safe_open(path, framework=framework) as file:

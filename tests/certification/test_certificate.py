@@ -31,6 +31,7 @@ def test_the_label_is_the_candidate_and_the_candidate_that_of_the_selection(chan
         certificate(**changes)
 
 
+LONGER = Schedule("fixed", 200)
 CURVE = Schedule("curve", 1000, (0.0, 0.1, 0.2))
 
 
@@ -60,13 +61,7 @@ def test_a_grid_may_certify_a_label_at_radius_zero():
 
 
 @pytest.mark.parametrize(
-    "changes",
-    [
-        {"planned": 99},
-        {"planned": 200, "schedule": Schedule("fixed", 200)},
-        {"planned": 101},
-        {"counts": (3, 98)},
-    ],
+    "changes", [{"planned": 99}, {"planned": 101}, {"counts": (3, 98)}, {"planned": 200, "schedule": LONGER}]
 )
 def test_the_number_of_votes_and_the_plan_never_contradict_each_other(changes):
     with pytest.raises(ValueError, match="planned"):

@@ -1,5 +1,3 @@
-"""When answers to the same draws are the same."""
-
 import pytest
 import torch
 

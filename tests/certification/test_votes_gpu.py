@@ -18,6 +18,8 @@ from ars.methods.cohen import cohen
 from ars.models import Normalize, UNet, cifar_resnet, small_cnn
 from ars.smoothing import Gaussian, compose
 
+from .user_parts import Function
+
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 
 
@@ -122,6 +124,29 @@ def test_what_has_no_kernels_is_compiled_once_that_pays(monkeypatch):
     counter.expect(10_000, image)
     assert list(half.compiled) == [1000]
     assert np.abs(draw(counter, image, 1500) - before).sum() <= 30
+
+
+@pytest.mark.parametrize("value", [1.5, -0.1, float("nan")])
+def test_a_bad_mask_is_told_at_the_end(value):
+    model, image = smoothed(32)
+    bad = adaptive(model.classifier, Function(lambda x: torch.full_like(x[:, :1], value)), sigma=0.5)
+    with pytest.raises(ValueError, match="mask"):
+        draw(VoteCounter(bad.eval(), "bfloat16"), image, 1000)
+
+
+@pytest.mark.parametrize("change", ["hook", "forward", "layer"])
+def test_kernels_are_not_used_for_a_network_that_was_changed_by_hand(change):
+    model, image = smoothed(32, masked=False)
+    network = model.classifier[1]
+    if change == "hook":
+        network.layer1[0].register_forward_hook(lambda part, args, out: out.flip(-1) - 1)
+    elif change == "forward":
+        network.layer1[0].forward = lambda x: 3 - x
+    else:
+        network.layer2[0].bn1 = nn.GroupNorm(4, 32).cuda()
+    copy = copy_model(model)
+    with pytest.warns(AccelerationWarning):
+        assert fast_copy(copy, image) is copy
 
 
 def test_the_loop_never_waits_for_the_device():

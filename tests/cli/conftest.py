@@ -24,6 +24,18 @@ TINY_OPTIONS = ["--data.passes=1", "--classifier.width=4", "--mask.width=2", "--
 ONE_STEP = [*TINY_OPTIONS, "--train.max_steps=1"]
 QUICK = ["--n-select=20", "--n-estimate=60", "--precision=float32", "--device=cpu"]
 FEW = ["--examples=4", *QUICK]
+MODELS = """
+import torch
+from torch import nn
+from ars import cohen
+
+def linear(side, classes):
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Flatten(), nn.Linear(3 * side**2, classes))
+
+network, eight, pets, photos = linear(24, 10), linear(8, 8), linear(8, 2), linear(16, 2)
+smoothed = cohen(network, sigma=0.5)
+"""
 
 
 @pytest.fixture
@@ -74,15 +86,19 @@ def desk(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def pets(desk):
+def own(desk):
+    """The user's models in the current folder."""
+    (desk / "own_model.py").write_text(MODELS)
+    return desk
+
+
+@pytest.fixture
+def pets(own):
     """Records of the user's own model on photos."""
-    fill(desk / "photos", images=20, side=8)
-    (desk / "pets_model.py").write_text(
-        "from torch import nn\nnet = nn.Sequential(nn.Flatten(), nn.Linear(3 * 8 * 8, 2))\n"
-    )
-    own = ["--model=pets_model:net", "--sigma=0.5", "--data=folder:photos", "--data.size=8", "--out=runs/pets"]
-    assert main(["certify", *own, *QUICK, "--alpha=0.01"]) == 0
-    return desk / "runs" / "pets"
+    fill(own / "photos", images=20, side=8)
+    line = ["certify", "--model=own_model:pets", "--sigma=0.5", "--data=folder:photos", "--data.size=8", *QUICK]
+    assert main([*line, "--out=runs/pets", "--alpha=0.01"]) == 0
+    return own / "runs" / "pets"
 
 
 @pytest.fixture

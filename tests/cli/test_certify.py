@@ -17,25 +17,6 @@ from ..conftest import contents, records_of
 from .conftest import FEW, FOLDER, QUICK, command, fill, interrupt, wait_for
 
 CERTIFY = ["--examples=8", "--shard-size=2", *QUICK]
-MODEL = """
-import torch
-from torch import nn
-from ars import cohen
-
-def linear(side, classes):
-    torch.manual_seed(0)
-    return nn.Sequential(nn.Flatten(), nn.Linear(3 * side**2, classes))
-
-network, eight = linear(24, 10), linear(8, 8)
-smoothed = cohen(network, sigma=0.5)
-"""
-
-
-@pytest.fixture
-def own(desk):
-    """The user's model in the current folder."""
-    (desk / "own_model.py").write_text(MODEL)
-    return desk
 
 
 @pytest.mark.slow

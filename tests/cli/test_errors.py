@@ -4,15 +4,14 @@ import errno
 import os
 import subprocess
 import sys
+import warnings
 
 import pytest
 from torch import OutOfMemoryError
 
 from ars.cli.errors import ADVICE, describe_error
 from ars.cli.main import main
-from ars.data.settings import DataError
-
-from .conftest import command, fill
+from ars.data.settings import DataError, DataWarning
 
 RADIUS = ["radius", "--sigma=0.5", "--dim=3072", "--p-plus=0.6"]
 
@@ -103,13 +102,14 @@ def test_a_lack_of_memory_is_told_and_other_errors_of_torch_are_not_hidden(monke
             main(RADIUS)
 
 
-def test_a_warning_about_data_is_one_plain_line(tmp_path):
-    photos = fill(tmp_path / "pets", images=30, side=8)
-    (photos / "cat" / "text.png").write_text("no image")
-    options = ["--root", photos, "--size", "8", "--skip-unreadable", "--out", tmp_path / "sheet.png"]
-    process = command("data", "show", "folder", *options)
-    _, errors = process.communicate(timeout=120)
-    assert process.returncode == 0
-    [line] = errors.splitlines()
-    assert line.startswith("ars: ")
-    assert "pets/cat/text.png" in line
+def test_a_warning_about_data_is_one_plain_line_and_others_name_their_place(monkeypatch):
+    told = []
+
+    def warns(options):
+        told.extend(warnings.formatwarning(kind("text.png"), kind, "code.py", 7) for kind in (DataWarning, UserWarning))
+        return 0
+
+    monkeypatch.setattr("ars.cli.radius.run", warns)
+    assert main(RADIUS) == 0
+    assert told[0] == "ars: text.png\n"
+    assert told[1].startswith("code.py:7: UserWarning: text.png")

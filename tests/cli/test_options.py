@@ -140,21 +140,12 @@ def test_data_that_is_not_the_runs_is_refused(made, elsewhere, refused):
     assert contents(elsewhere / "run") == before
 
 
-OWN = """
-import torch
-
-torch.manual_seed(0)
-net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 16 * 16, 2))
-"""
-
-
-def test_records_of_the_users_own_model_continue_wherever_its_images_lie(made, elsewhere, printed, refused):
-    (elsewhere / "own_net.py").write_text(OWN)
+def test_records_of_the_users_own_model_continue_wherever_its_images_lie(made, own, elsewhere, printed, refused):
     shutil.copytree(made / "photos", elsewhere / "pets")
     records = elsewhere / "own" / "certify" / "test" / "shard-00000.jsonl"
 
     def certify(data, examples, *options):
-        own = ["--model=own_net:net", "--sigma=0.5", "--data.size=16", "--out=own", *QUICK]
+        own = ["--model=own_model:photos", "--sigma=0.5", "--data.size=16", "--out=own", *QUICK]
         return ["certify", *own, f"--data=folder:{data}", f"--examples={examples}", *options]
 
     assert main(certify("pets", 2)) == 0
@@ -170,7 +161,7 @@ def test_records_of_the_users_own_model_continue_wherever_its_images_lie(made, e
     assert "cows" in refused(certify("cows", 6, "--name=more"))
     (elsewhere / "pictures" / "cat" / "0.png").rename(elsewhere / "one.png")
     shutil.rmtree(elsewhere / "pictures")
-    assert printed(["predict", "own", "one.png", "--model=own_net:net", *QUICK]).out.startswith("one.png: ")
+    assert printed(["predict", "own", "one.png", "--model=own_model:photos", *QUICK]).out.startswith("one.png: ")
 
 
 @pytest.fixture

@@ -216,16 +216,16 @@ def test_a_run_predicts_without_the_data_it_was_trained_on(desk, predict, refuse
 
 def test_a_photo_is_predicted_by_the_model_that_the_folder_was_made_with_and_by_no_other(pets, predict, refused, line):
     before, photo = contents(pets), picture(pets.parents[1] / "photo.png", 9, 12)
-    own = [photo, "--resize", "--model=pets_model:net"]
+    own = [photo, "--resize", "--model=own_model:pets"]
     [answer] = predict(*own, run=pets)
     assert answer["alpha"] == 0.01  # as its records were made
     assert set(answer["votes"]) <= {"cat", "dog"}
-    assert "pets_model:net" in refused(line(*own[:2], "--model=pets_model:other", run=pets))
-    bias = sys.modules["pets_model"].net[-1].bias
+    assert "own_model:pets" in refused(line(*own[:2], "--model=own_model:other", run=pets))
+    bias = sys.modules["own_model"].pets[-1].bias
     bias.data.add_(1)  # trained further, say
     assert "other weights" in refused(line(*own, run=pets))
     bias.data.sub_(1)
-    assert "--classifier" in refused(line(*own, "--classifier=pets_model:net", run=pets))
+    assert "--classifier" in refused(line(*own, "--classifier=own_model:pets", run=pets))
     assert contents(pets) == before
     (pets / "recipe.yaml").write_text("method: cohen")
     assert "leave --model out" in refused(line(*own, run=pets))
@@ -236,16 +236,16 @@ def test_an_error_in_the_users_model_is_one_sentence(pets, refused, line, monkey
         raise KeyError("later")
 
     monkeypatch.setattr(Certifier, "__call__", fail)
-    own = line("photos/cat/1.png", "--model=pets_model:net", run=pets)
-    assert "pets_model:net failed: KeyError" in refused(own)
+    own = line("photos/cat/1.png", "--model=own_model:pets", run=pets)
+    assert "own_model:pets failed: KeyError" in refused(own)
 
 
 def test_a_prediction_tells_what_its_certificate_rests_on(pets, predict):
     """With it, the library gives the very same certificate; the next call has noise of its own."""
     files = [f"photos/{name}/{number}.png" for name in ("cat", "dog") for number in range(3)]
-    calls = [predict(*files, "--model=pets_model:net", "--n-estimate=2000", run=pets) for _ in range(2)]
+    calls = [predict(*files, "--model=own_model:pets", "--n-estimate=2000", run=pets) for _ in range(2)]
     assert [answer["votes"] for answer in calls[0]] != [answer["votes"] for answer in calls[1]]
-    model = ars.cohen(sys.modules["pets_model"].net, sigma=0.5)
+    model = ars.cohen(sys.modules["own_model"].pets, sigma=0.5)
     for answer in calls[0]:
         certificate = ars.certify(
             model, read_image(Path(answer["file"])), norm=answer["norm"], n_select=20, n_estimate=answer["draws"],

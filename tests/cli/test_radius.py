@@ -4,35 +4,31 @@ from fractions import Fraction
 import pytest
 from mpmath import mp
 
-from ars.cli.main import main
 from ars.theory import ars_radius_l2, ars_radius_linf
 
 
-def test_it_prints_what_the_theory_says(capsys):
-    assert main(["radius", "--sigma", "0.7", "0.7", "--masked", "--dim", "3072", "--p-plus", "0.99", "--json"]) == 0
+def test_it_prints_what_the_theory_says(printed):
+    answer = printed(["radius", "--sigma", "0.7", "0.7", "--masked", "--dim=3072", "--p-plus=0.99", "--json"]).out
     typed = Fraction(99, 100)
-    assert json.loads(capsys.readouterr().out)["radius"] == ars_radius_linf([0.7, 0.7], 3072, typed, 1 - typed)
-    assert main(["radius", "--sigma", "0.5", "--dim", "3072", "--p-plus", "0.4"]) == 0
-    assert "abstain" in capsys.readouterr().out
-    assert main(["radius", "--sigma", "0.5", "--dim", "3072", "--p-plus", "0.99", "--norm", "l2"]) == 0
-    assert capsys.readouterr().out == "radius 1.163173 in l2\n"
+    assert json.loads(answer)["radius"] == ars_radius_linf([0.7, 0.7], 3072, typed, 1 - typed)
+    assert "abstain" in printed(["radius", "--sigma=0.5", "--dim=3072", "--p-plus=0.4"]).out
+    norm = ["radius", "--sigma=0.5", "--dim=3072", "--p-plus=0.99", "--norm=l2"]
+    assert printed(norm).out == "radius 1.163173 in l2\n"
 
 
-def test_a_bound_on_the_runner_up_counts_in_both_norms(capsys):
+def test_a_bound_on_the_runner_up_counts_in_both_norms(printed):
     question = ["radius", "--sigma=0.5", "--dim=3072", "--p-plus=0.6", "--p-minus=0.1", "--json"]
     typed = Fraction(6, 10), Fraction(1, 10)
-    assert main(question) == 0
-    assert json.loads(capsys.readouterr().out)["radius"] == ars_radius_linf([0.5], 3072, *typed)
-    assert main([*question, "--norm=l2"]) == 0
-    assert json.loads(capsys.readouterr().out)["radius"] == ars_radius_l2([0.5], *typed)
+    assert json.loads(printed(question).out)["radius"] == ars_radius_linf([0.5], 3072, *typed)
+    assert json.loads(printed([*question, "--norm=l2"]).out)["radius"] == ars_radius_l2([0.5], *typed)
 
 
-def test_a_probability_that_was_typed_is_not_rounded_up(capsys):
+def test_a_probability_that_was_typed_is_not_rounded_up(printed):
     for typed in ("0.99999999999999985", "0.500000000000000056"):
-        assert main(["radius", "--sigma=1", "--dim=1", "--norm=l2", f"--p-plus={typed}", "--json"]) == 0
+        answer = printed(["radius", "--sigma=1", "--dim=1", "--norm=l2", f"--p-plus={typed}", "--json"]).out
         with mp.workdps(60):
             exact = mp.sqrt(2) * mp.erfinv(2 * mp.mpf(typed) - 1)
-            assert json.loads(capsys.readouterr().out)["radius"] < exact
+            assert json.loads(answer)["radius"] < exact
 
 
 @pytest.mark.parametrize(

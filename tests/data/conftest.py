@@ -30,16 +30,12 @@ def real_data(monkeypatch, no_data):
 
 @pytest.fixture
 def write_image():
-    """Write a picture of noise, or of one colour."""
+    """Write a picture of noise."""
 
-    def write(path, size=(20, 16), *, color=None, seed=0, **options):
+    def write(path, size=(20, 16), *, seed=0):
         path.parent.mkdir(parents=True, exist_ok=True)
-        if color is None:
-            pixels = np.random.default_rng(seed).integers(256, size=(size[1], size[0], 3), dtype=np.uint8)
-            picture = Image.fromarray(pixels)
-        else:
-            picture = Image.new("RGB", size, color)
-        picture.save(path, **options)
+        width, height = size
+        Image.fromarray(np.random.default_rng(seed).integers(256, size=(height, width, 3), dtype=np.uint8)).save(path)
         return path
 
     return write
@@ -67,11 +63,10 @@ def write_cifar():
 def write_backgrounds(write_image):
     """Write a folder of backgrounds with train/ and test/."""
 
-    def write(root, train=8, test=4, size=(50, 40)):
+    def write(root, train=8, test=4):
         for part, count in (("train", train), ("test", test)):
-            (root / part).mkdir(parents=True, exist_ok=True)
             for number in range(count):
-                write_image(root / part / f"{number:03}.jpg", size, seed=100 * (part == "test") + number)
+                write_image(root / part / f"{number:03}.jpg", (50, 40), seed=100 * (part == "test") + number)
         return root
 
     return write
@@ -81,12 +76,10 @@ def write_backgrounds(write_image):
 def write_classes(write_image):
     """Write class folders; each picture has a size and a seed of its own."""
 
-    def write(root, classes=("cat", "dog"), count=6, size=(40, 30)):
+    def write(root, classes=("cat", "dog"), count=6):
         for label, name in enumerate(classes):
             for number in range(count):
-                write_image(
-                    root / name / f"{name}_{number}.JPEG", (size[0] + number, size[1]), seed=10 * label + number
-                )
+                write_image(root / name / f"{name}_{number}.JPEG", (40 + number, 30), seed=10 * label + number)
         return root
 
     return write

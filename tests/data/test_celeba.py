@@ -12,6 +12,7 @@ from ars.data.settings import DataError
 COUNT = 40
 ATTRIBUTES = ("Bald", "Mouth_Slightly_Open", "Smiling")
 POINTS = ("lefteye", "righteye", "nose", "leftmouth", "rightmouth")
+COLUMNS = [f"{point}_{axis}" for point in POINTS for axis in "xy"]
 COLORS = {"lefteye": (255, 0, 0), "righteye": (255, 0, 0), "leftmouth": (0, 255, 0), "rightmouth": (0, 255, 0)}
 ALIGNED = {
     "lefteye": (69, 111),
@@ -56,12 +57,6 @@ def draw(path, size, points, **options):
     picture.save(path, **{"quality": 95, **options})
 
 
-def write_landmarks(path, face):
-    rows = [f"{name_of(n)} " + " ".join(f"{x} {y}" for x, y in face(n)[1].values()) for n in range(COUNT)]
-    header = " ".join(f"{point}_{axis}" for point in POINTS for axis in "xy")
-    path.write_text("\n".join([str(COUNT), header, *rows]) + "\n")
-
-
 @pytest.fixture
 def write(tmp_path):
     """CelebA in its public layout."""
@@ -71,7 +66,9 @@ def write(tmp_path):
         (root / below).mkdir(parents=True, exist_ok=True)
         for number in range(COUNT):
             draw(root / folder / name_of(number), *pictures(number))
-        write_landmarks(root / below / file, landmarks or pictures)
+        points = [(landmarks or pictures)(number)[1].values() for number in range(COUNT)]
+        rows = [f"{name_of(n)} " + " ".join(f"{x} {y}" for x, y in points[n]) for n in range(COUNT)]
+        (root / below / file).write_text("\n".join([str(COUNT), " ".join(COLUMNS), *rows]) + "\n")
         rows = [f"{name_of(n)}  {-1} {1 if n % 3 == 0 else -1:2} {1:2}" for n in range(COUNT)]
         (root / below / "list_attr_celeba.txt").write_text("\n".join([str(COUNT), " ".join(ATTRIBUTES), *rows]) + "\n")
         rows = [f"{name_of(n)} {0 if n < 24 else 1 if n < 30 else 2}" for n in range(COUNT)]
@@ -147,17 +144,20 @@ def test_other_attributes_and_features_go_by_name(write):
 
 
 @pytest.mark.parametrize(
-    ("pictures", "landmarks", "folder", "file", "wanted"),
+    ("pictures", "landmarks", "folder", "file", "told"),
     [
-        (wild_face, aligned_face, "img_celeba", "list_landmarks_align_celeba.txt", "list_landmarks_celeba"),
-        (wild_face, aligned_face, "img_celeba", "list_landmarks_celeba.txt", "list_landmarks_celeba"),
-        (aligned_face, wild_face, "img_align_celeba", "list_landmarks_celeba.txt", "list_landmarks_align_celeba"),
+        (wild_face, aligned_face, "img_celeba", "list_landmarks_align_celeba.txt",
+         r"found img_celeba/ and list_landmarks_align_celeba\.txt"),
+        (wild_face, aligned_face, "img_celeba", "list_landmarks_celeba.txt",
+         r"miss the face; put list_landmarks_celeba\.txt there"),
+        (aligned_face, wild_face, "img_align_celeba", "list_landmarks_align_celeba.txt",
+         r"miss the face; put list_landmarks_align_celeba\.txt there"),
     ],
-    ids=["aligned on wild", "aligned under the other name", "wild on aligned"],
-)
-def test_landmarks_of_the_other_pictures_are_refused(write, pictures, landmarks, folder, file, wanted):
+    ids=["other file", "aligned under the other name", "wild under the other name"],
+)  # fmt: skip
+def test_landmarks_of_the_other_pictures_are_refused(write, pictures, landmarks, folder, file, told):
     root = write(pictures, landmarks, folder=folder, file=file)
-    with pytest.raises(DataError, match=rf"miss the face; put {wanted}\.txt there"):
+    with pytest.raises(DataError, match=told):
         celeba(root=str(root))
 
 
@@ -221,8 +221,7 @@ def test_a_damaged_table_is_named(write, after, told):
 
 
 def test_one_index_with_all_columns_will_do(tmp_path):
-    columns = [f"{point}_{axis}" for point in POINTS for axis in "xy"]
-    lines = [",".join(["file", "split", "identity", *ATTRIBUTES, *columns, "score"])]
+    lines = [",".join(["file", "split", "identity", *ATTRIBUTES, *COLUMNS, "score"])]
     with zipfile.ZipFile(tmp_path / "celeba.zip", "w") as archive:
         for number in range(COUNT):
             size, points = aligned_face(number)

@@ -17,32 +17,24 @@ from ars.data.cifar10_download import fetch, get_cifar10, rows_of_pickle
 from ars.data.settings import DataError
 
 
-def pickled(path, rows, protocol):
+def pickled(rows, protocol):
     table = np.frombuffer(rows, np.uint8).reshape(-1, ROW)
-    batch = {
-        "batch_label": "a batch",
-        "labels": table[:, 0].tolist(),
-        "data": table[:, 1:].copy(),
-        "filenames": ["labels"],
-    }
-    path.parent.mkdir(exist_ok=True)
-    path.write_bytes(pickle.dumps(batch, protocol=protocol))
-    return path
+    labels, pixels = table[:, 0].tolist(), table[:, 1:].copy()
+    batch = {"batch_label": "a batch", "labels": labels, "data": pixels, "filenames": ["labels"]}
+    return pickle.dumps(batch, protocol=protocol)
 
 
-def pickled_by_python_2(path, rows):
+def pickled_by_python_2(rows):
     """As Python 2 wrote the published files: byte strings, the array before the labels."""
     table = np.frombuffer(rows, np.uint8).reshape(-1, ROW)
     pixels = table[:, 1:].tobytes()
     labels = b"".join(b"K" + bytes([label]) for label in table[:, 0])
-    path.parent.mkdir(exist_ok=True)
-    path.write_bytes(
+    return (
         b"\x80\x02}q\x01(U\x04dataq\x02cnumpy.core.multiarray\n_reconstruct\nq\x03cnumpy\nndarray\nq\x04K\0\x85U\x01b\x87Rq\x05"
         + b"(K\x01K\x05M\0\x0c\x86cnumpy\ndtype\nU\x02u1K\0K\x01\x87R\x89T"
         + len(pixels).to_bytes(4, "little") + pixels + b"tbU\x06labelsq\x06]q\x07(" + labels
         + b"eU\x0bbatch_labelq\x08U\x05batchq\x09u."
     )  # fmt: skip
-    return path
 
 
 @pytest.mark.parametrize(
@@ -51,8 +43,7 @@ def pickled_by_python_2(path, rows):
 def test_a_pickled_batch_has_the_rows_of_the_binary_one(tmp_path, write_cifar, write):
     layout = write_cifar(tmp_path)
     rows = (tmp_path / FOLDER / f"{TEST}.bin").read_bytes()
-    content = write(tmp_path / PICKLED / TEST, rows).read_bytes()
-    assert rows_of_pickle(content, layout, found="x") == rows
+    assert rows_of_pickle(write(rows), layout, found="x") == rows
 
 
 class Trap:
@@ -116,15 +107,13 @@ def server():
         def log_message(self, *arguments):
             pass
 
-    running = HTTPServer(("127.0.0.1", 0), Handler)
-    Handler.asked.clear()
-    Handler.url = f"http://127.0.0.1:{running.server_port}/cifar.tar.gz"
-    thread = threading.Thread(target=running.serve_forever, daemon=True)
-    thread.start()
-    yield Handler
-    running.shutdown()
-    thread.join()
-    running.server_close()
+    with HTTPServer(("127.0.0.1", 0), Handler) as running:
+        Handler.url = f"http://127.0.0.1:{running.server_port}/cifar.tar.gz"
+        thread = threading.Thread(target=running.serve_forever, daemon=True)
+        thread.start()
+        yield Handler
+        running.shutdown()
+        thread.join()
 
 
 @pytest.fixture
@@ -171,7 +160,9 @@ def test_a_server_that_cannot_go_on_starts_anew(tmp_path, published, server):
 def test_a_wrong_download_is_removed_and_its_batches_never_written(tmp_path, published, server):
     layout, rows, path = published
     wrong = {**rows, TEST: rows[TEST][::-1]}
-    altered = tar(tmp_path / "w.tar.gz", {f"{FOLDER}/{name}.bin": it for name, it in wrong.items()}).read_bytes()
+    altered = tar(
+        tmp_path / "w.tar.gz", {f"{FOLDER}/{name}.bin": content for name, content in wrong.items()}
+    ).read_bytes()
     got = tmp_path / "got"
     for content, told in ((b"no archive", "not a whole"), (b"no archive" * 10_000, "not a whole"), (altered, "SHA-1")):
         server.content = content
@@ -224,8 +215,7 @@ def test_every_kind_of_source_gives_the_same_batches(tmp_path, published):
     pickles = tmp_path / PICKLED
     pickles.mkdir()
     for name, content in rows.items():
-        table = np.frombuffer(content, np.uint8).reshape(-1, ROW)
-        (pickles / name).write_bytes(pickle.dumps({"labels": table[:, 0].tolist(), "data": table[:, 1:].copy()}, 2))
+        (pickles / name).write_bytes(pickled(content, 2))
     archive = tar(tmp_path / "python.tar.gz", {f"{PICKLED}/{name}": (pickles / name).read_bytes() for name in rows})
     sources = [path, tmp_path / "published" / FOLDER, pickles, archive, npm_package(tmp_path, rows)]
     for number, source in enumerate(sources):

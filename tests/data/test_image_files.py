@@ -120,12 +120,15 @@ def test_what_cannot_be_read_is_named_with_the_reason(data, reason):
 def test_a_file_that_cannot_be_read_is_named(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "b.png").write_text("no image")
-    for path, told in ((tmp_path, "folder"), (tmp_path / "pipe", "pipe"), (tmp_path / "a.png", "no image at"),
-                       (tmp_path / "b.png", r"b\.png cannot be read")):  # fmt: skip
-        with pytest.raises(DataError, match=told):
-            read_image(path)
-    with pytest.raises(DataError, match=r"b\.png cannot be read"):
-        conversion(tmp_path / "b.png")
+    for name, told in (
+        (".", "folder"),
+        ("pipe", "pipe"),
+        ("a.png", "no image at"),
+        ("b.png", r"b\.png cannot be read"),
+    ):
+        for read in (read_image, conversion):
+            with pytest.raises(DataError, match=told):
+                read(tmp_path / name)
 
 
 def test_what_a_decoder_gives_up_on_is_told(monkeypatch):

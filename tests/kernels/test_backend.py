@@ -15,6 +15,13 @@ from ars.methods.cohen import cohen
 from ars.models import cifar_resnet
 
 
+def place(monkeypatch, *, triton, found, system="posix", given=None):
+    """A machine with this compiler on its path, and this one in CC."""
+    monkeypatch.setattr(backend, "find_spec", lambda name: triton and name == "triton")
+    monkeypatch.setattr(backend, "os", SimpleNamespace(name=system, environ={"CC": given} if given else {}))
+    monkeypatch.setattr(backend, "shutil", SimpleNamespace(which=lambda name: name if name == found else None))
+
+
 @pytest.mark.parametrize(
     ("triton", "found", "given", "system", "can"),
     [
@@ -37,13 +44,6 @@ def test_without_a_c_compiler_networks_run_as_they_are(monkeypatch):
     assert with_kernels(model) is model
     half.compile_for(4)
     assert half.compiled == {}
-
-
-def place(monkeypatch, *, triton, found, system="posix", given=None):
-    """A machine with this compiler on its path, and this one in CC."""
-    monkeypatch.setattr(backend, "find_spec", lambda name: triton and name == "triton")
-    monkeypatch.setattr(backend, "os", SimpleNamespace(name=system, environ={"CC": given} if given else {}))
-    monkeypatch.setattr(backend, "shutil", SimpleNamespace(which=lambda name: name if name == found else None))
 
 
 CERTIFY = """

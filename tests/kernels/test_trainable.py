@@ -23,6 +23,7 @@ from ars.training.step import Stepper
 # CPU); reading their filters in another order moves them by more than their own size.
 TF32_GRADIENT = 0.3
 TILES = [NarrowTile(2, 2, 32, 4, 2, 32, 4, 3), NarrowTile(1, 2, 16, 4, 2, 16, 4, 64), NarrowTile(1, 1, 16, 4, 1)]
+VIEWS = {"resnet": TrainedResNet, "unet": TrainedUNet}
 
 
 @pytest.fixture(autouse=True)
@@ -36,6 +37,14 @@ def close(got, wanted, tolerance=1e-4, *, on_gpu=5e-3, least=1e-6):
         tolerance = on_gpu  # Triton multiplies float32 in TF32 there
     assert got.shape == wanted.shape
     assert (got.float() - wanted.float()).norm() <= tolerance * wanted.float().norm() + least
+
+
+def without_dropout(network):
+    """Its draws are tested by themselves; elsewhere they would differ."""
+    for module in network.modules():
+        if isinstance(module, nn.Dropout2d):
+            module.p = 0.0
+    return network
 
 
 @pytest.mark.parametrize("tile", TILES)
@@ -64,29 +73,27 @@ def test_norm_and_all_that_follows(device, border, residual, drop):
     weight = torch.randn(16, 16, 1, 1, device=device, requires_grad=True)
     passed = torch.randn(3, 5, 4, 16, device=device, requires_grad=True) if residual else None
     keep = torch.randint(0, 2, (3, 16), device=device) / 0.7 if drop else None
-    norm, other = nn.BatchNorm2d(16).to(device), nn.BatchNorm2d(16).to(device)
+    norm = nn.BatchNorm2d(16).to(device)
     nn.init.uniform_(norm.weight, 0.5, 2)
     nn.init.normal_(norm.bias)
-    other.load_state_dict(norm.state_dict())
+    other = copy.deepcopy(norm)
+    inputs = [x, weight, *([passed] if residual else [])]
     out = convolution_and_norm(x, weight, norm, slope=0.1, residual=passed, keep=keep, border=border)
-    g = torch.randn_like(out)
-    out.backward(g)
-    got = [x.grad, weight.grad, norm.weight.grad, norm.bias.grad, *([passed.grad] if residual else [])]
-    x.grad = weight.grad = None
     y = other(F.conv2d(x.permute(0, 3, 1, 2), weight))
     if residual:
-        passed.grad = None
         y = y + passed.permute(0, 3, 1, 2)
     y = F.leaky_relu(y, 0.1)
     if drop:
         y = y * keep[:, :, None, None]
     if border:
         y = F.pad(y, (1, 1, 1, 1), mode="reflect")
-    close(out, y.permute(0, 2, 3, 1))
-    y.permute(0, 2, 3, 1).backward(g)
-    wanted = [x.grad, weight.grad, other.weight.grad, other.bias.grad, *([passed.grad] if residual else [])]
-    for one, another in zip(got, wanted, strict=True):
-        close(one, another)
+    wanted = y.permute(0, 2, 3, 1)
+    close(out, wanted)
+    g = torch.randn_like(out)
+    gradients = torch.autograd.grad(out, [*inputs, norm.weight, norm.bias], g)
+    expected = torch.autograd.grad(wanted, [*inputs, other.weight, other.bias], g)
+    for gradient, other_gradient in zip(gradients, expected, strict=True):
+        close(gradient, other_gradient)
     for name, buffer in norm.named_buffers():
         close(buffer, other.get_buffer(name))
 
@@ -95,26 +102,21 @@ def test_going_up(device):
     small = torch.randn(2, 3, 2, 16, device=device, requires_grad=True)
     skip = torch.randn(2, 8, 6, 16, device=device, requires_grad=True)
     out = joined(small, skip)
-    g = torch.randn_like(out)
-    out.backward(g)
-    got, small.grad, got_skip, skip.grad = small.grad, None, skip.grad, None
     large = F.pad(upsample(nn.Identity(), small.permute(0, 3, 1, 2)), (1, 1, 1, 1), mode="reflect")
     wanted = torch.cat([large.permute(0, 2, 3, 1), skip], dim=-1)
     assert torch.equal(out, wanted)
-    wanted.backward(g)
-    close(got, small.grad)
-    close(got_skip, skip.grad)
+    g = torch.randn_like(out)
+    gradients = [torch.autograd.grad(result, [small, skip], g) for result in (out, wanted)]
+    for gradient, expected in zip(*gradients, strict=True):
+        close(gradient, expected)
 
 
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
-@pytest.mark.parametrize("kind", ["resnet", "unet"])
+@pytest.mark.parametrize("kind", VIEWS)
 def test_a_network_trains_as_by_torch(device, kind, layout):
-    network = (CifarResNet(2, 10) if kind == "resnet" else UNet(8)).to(device, memory_format=layout)
-    for module in network.modules():
-        if isinstance(module, nn.Dropout2d):
-            module.p = 0.0  # its draws are tested above; here they would differ
+    network = without_dropout(CifarResNet(2, 10) if kind == "resnet" else UNet(8)).to(device, memory_format=layout)
     twin = copy.deepcopy(network)
-    view = (TrainedResNet if kind == "resnet" else TrainedUNet)(twin, torch.float32)
+    view = VIEWS[kind](twin, torch.float32)
     x = torch.rand(2, 3, 16, 32, device=device, requires_grad=True)
     wanted = network(x)
     g = torch.randn_like(wanted)
@@ -155,11 +157,11 @@ def test_a_view_shares_its_parameters_and_knows_eval(device):
     assert torch.equal(*draws)
 
 
-@pytest.mark.parametrize("kind", ["resnet", "unet"])
+@pytest.mark.parametrize("kind", VIEWS)
 @pytest.mark.parametrize("shape", [(420_000, 3, 16, 16), (1, 3, 16, 20), (1, 9, 16, 16)])
 def test_images_that_the_kernels_cannot_count_or_cut_go_through_the_network_itself(kind, shape, monkeypatch):
     network = CifarResNet(1, 4) if kind == "resnet" else UNet(8)
-    view = (TrainedResNet if kind == "resnet" else TrainedUNet)(network, torch.float32)
+    view = VIEWS[kind](network, torch.float32)
     monkeypatch.setattr(network, "forward", len)
     assert view(torch.zeros(1, 1, 1, 1).expand(shape)) == shape[0]
 
@@ -181,10 +183,8 @@ def test_steps_of_training_end_in_the_weights_of_torch(device):
     for kernels in (False, True):
         torch.manual_seed(0)
         classifier = nn.Sequential(Normalize([0.5] * 3, [0.5] * 3), CifarResNet(1, 4))
-        model = adaptive(classifier, UNet(8), sigma=0.5).to(device, memory_format=torch.channels_last).train()
-        for module in model.modules():
-            if isinstance(module, nn.Dropout2d):
-                module.p = 0.0
+        model = without_dropout(adaptive(classifier, UNet(8), sigma=0.5)).train()
+        model = model.to(device, memory_format=torch.channels_last)
         start = torch.cat([parameter.detach().flatten().clone() for parameter in model.parameters()])
         objective = Objective(with_kernels(model, torch.float32) if kernels else model, "float32")
         stepper = Stepper(objective, {"all": torch.optim.SGD(model.parameters(), lr=1e-3)})
@@ -198,17 +198,16 @@ def test_steps_of_training_end_in_the_weights_of_torch(device):
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-@pytest.mark.parametrize("kind", ["resnet", "unet"])
+@pytest.mark.parametrize("kind", VIEWS)
 @pytest.mark.parametrize("size", [32, 64])
 def test_in_bf16_a_real_network_computes_what_torch_does(kind, size):
     """As trained: depth 110 or width 32, channels last, a batch of many tiles; float32 is the truth for both."""
-    network = (cifar_resnet(110, 10) if kind == "resnet" else UNet(32)).cuda().to(memory_format=torch.channels_last)
+    network = without_dropout(cifar_resnet(110, 10) if kind == "resnet" else UNet(32))
+    network = network.cuda().to(memory_format=torch.channels_last)
     for module in network.modules():
-        if isinstance(module, nn.Dropout2d):
-            module.p = 0.0
         if isinstance(module, BasicBlock):
             nn.init.constant_(module.bn2.weight, 0.2)  # as a trained network damps its residuals, and its rounding
-    view = (TrainedResNet if kind == "resnet" else TrainedUNet)(network, torch.bfloat16)
+    view = VIEWS[kind](network, torch.bfloat16)
     x = torch.rand(128, 3, size, size, device="cuda")
     state = copy.deepcopy(network.state_dict())
 

@@ -1,5 +1,7 @@
 """Every Triton program against torch in float32, on tiny sizes."""
 
+from functools import partial
+
 import pytest
 import torch
 from torch import nn
@@ -121,14 +123,6 @@ def test_images_become_pixels(device):
     assert torch.equal(pixels[..., :3], x.permute(0, 2, 3, 1))
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_whole_unet(device, poisoned, disturb, layout):
-    network = disturb(UNet(16)).to(memory_format=layout)
-    x = torch.rand(2, 3, 16, 16, device=device)
-    fused = FromImages(FusedUNet(network, torch.float32), torch.float32)
-    close(poisoned(lambda: fused(x)), network(x))
-
-
 def test_a_unet_for_images_that_are_too_small_reads_no_other_draw(device, disturb):
     fused = FromImages(FusedUNet(disturb(UNet(16)), torch.float32), torch.float32)
     with pytest.raises(ValueError, match="divisible by 8 and at least 16, got 8x8"):
@@ -136,17 +130,17 @@ def test_a_unet_for_images_that_are_too_small_reads_no_other_draw(device, distur
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_whole_cifar_resnet(device, poisoned, disturb, layout):
-    network = disturb(CifarResNet(2, 10)).to(memory_format=layout)
-    x = torch.rand(3, 3, 8, 8, device=device)
-    fused = FromImages(FusedResNet(network, torch.float32), torch.float32)
-    close(poisoned(lambda: fused(x)), network(x))
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("stages", [1, pytest.param(4, marks=pytest.mark.slow)])
-def test_a_whole_resnet50(device, poisoned, disturb, stages, layout):
-    network = disturb(resnet50(10)).to(memory_format=layout)
-    x = torch.rand(2, 3, 32, 32, device=device)
-    fused = FromImages(FusedResNet50(network, torch.float32, stages=stages), torch.float32)
+@pytest.mark.parametrize(
+    ("make", "fuse", "shape"),
+    [
+        (lambda: UNet(16), FusedUNet, (2, 3, 16, 16)),
+        (lambda: CifarResNet(2, 10), FusedResNet, (3, 3, 8, 8)),
+        (lambda: resnet50(10), partial(FusedResNet50, stages=1), (2, 3, 32, 32)),
+        pytest.param(lambda: resnet50(10), partial(FusedResNet50, stages=4), (2, 3, 32, 32), marks=pytest.mark.slow),
+    ],
+    ids=["U-Net", "CIFAR ResNet", "a stage of ResNet-50", "ResNet-50"],
+)
+def test_a_whole_network(device, poisoned, disturb, make, fuse, shape, layout):
+    network, x = disturb(make()).to(memory_format=layout), torch.rand(shape, device=device)
+    fused = FromImages(fuse(network, torch.float32), torch.float32)
     close(poisoned(lambda: fused(x)), network(x))

@@ -47,12 +47,9 @@ def test_all_methods_at_one_sigma_state_the_same_linf_radius():
 def test_masked_methods_refuse_l2_and_cohen_does_not():
     radius = cohen(Brightness(), sigma=0.5).radius(0.9, 0.1, norm="l2", dim=192)
     assert radius == pytest.approx(rs_radius_l2(0.5, 0.9, 0.1), rel=1e-9)
-    for mask in (
-        static_mask(Brightness(), StaticMask(8, 8), sigma=0.5),
-        adaptive(Brightness(), StaticMask(8, 8), sigma=0.5),
-    ):
+    for masked in (static_mask, adaptive):
         with pytest.raises(UnsupportedThreat, match="Gaussian"):
-            mask.radius(0.9, 0.1, norm="l2", dim=192)
+            masked(Brightness(), StaticMask(8, 8), sigma=0.5).radius(0.9, 0.1, norm="l2", dim=192)
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0, -1.0, math.nan, "half"])

@@ -57,8 +57,10 @@ def read_bugs() -> list[Bug]:
 
 def killer(tree: Path, tests: tuple[str, ...]) -> str:
     """The first test that fails in a tree; empty if all pass."""
-    environment = {**os.environ, "PYTHONPATH": str(tree / "src"), "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "2", "-m", "not slow and not gpu", "-p", "no:cacheprovider"]
+    ours = {"PYTHONPATH": str(tree / "src"), "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, **ours}
+    options = ["-x", "-q", "-n", "2", "-m", "not slow and not gpu", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", *options]
     ended = subprocess.run(
         [*command, *tests], cwd=tree, env=environment, capture_output=True, text=True, timeout=TIMEOUT, check=False
     )
@@ -80,8 +82,8 @@ def main() -> int:
     killers: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder) / "tree"
-        files = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
-        for name in filter(None, files):
+        listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
+        for name in listed.stdout.splitlines():
             (tree / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, tree / name)
         for number, bug in enumerate(bugs, start=1):
@@ -91,7 +93,8 @@ def main() -> int:
             said = killers[bug.id] or "LIVES"
             print(f"{number}/{len(bugs)} {bug.id}: {said} ({time.monotonic() - began:.0f} s)", flush=True)
     lives = [name for name, test in killers.items() if not test]
-    print(f"{len(bugs)} bugs planted, {len(bugs) - len(lives)} killed" + (f"; alive: {', '.join(lives)}" if lives else ""))
+    alive = f"; alive: {', '.join(lives)}" if lives else ""
+    print(f"{len(bugs)} bugs planted, {len(bugs) - len(lives)} killed{alive}")
     if options.write:
         rows = [
             f"| {bug.id} | {'yes' if bug.blind else ''} | {bug.why} | `{killers[bug.id].partition('[')[0] or 'none'}` |"

@@ -19,9 +19,7 @@ def test_the_identity_is_that_of_the_weights():
     assert dataclasses.replace(recipe, certify=certify).identity == recipe.identity
     often = TrainSettings(checkpoint_minutes=0.1)
     assert dataclasses.replace(recipe, train=often).identity == recipe.identity
-
-
-def test_the_certified_norm_decides_the_weights_if_there_is_an_attack():
+    # the certified norm decides the weights if there is an attack
     linf, l2 = (["--method", "cohen", "--certify.norm", norm] for norm in ("linf", "l2"))
     assert read_recipe(None, linf).identity == read_recipe(None, l2).identity
     attack = ["--train.smoothadv.epsilon", "0.1"]

@@ -104,15 +104,12 @@ def test_noise_levels_of_other_sizes_are_seen_but_not_chosen(browser, page):
     assert browser.run(state) == []  # one value is no choice
 
 
-def test_the_fragment_is_the_state(browser, page):
+def test_the_fragment_is_the_state_and_one_that_names_nothing_shows_something(browser, page):
     browser.open(page, "#benchmark=CIFAR-10+on+backgrounds&recipe=paper&k=64&sigma=0.5&bound=cohen")
     assert browser.run("document.querySelectorAll('.first:not([hidden]) .bound:not([hidden]) tbody tr').length") == 1
     browser.run("location.hash = '#k=64&sigma=1&recipe=fast'")
     browser.run("dispatchEvent(new HashChangeEvent('hashchange'))")
     assert browser.run(SHOWN) == "CIFAR-10 on backgrounds, 64×64, σ = 1"
-
-
-def test_a_fragment_that_names_nothing_shows_something(browser, page):
     browser.open(page, "#k=7&benchmark=%22x&sigma=0.5&what=ever")
     assert browser.run(SHOWN) == "CIFAR-10 on backgrounds, 64×64, σ = 0.5"
 
@@ -131,21 +128,36 @@ def test_the_keyboard_reaches_and_moves_the_controls(browser, page):
 
 
 TABLES = "[...document.querySelectorAll('section:not([hidden]) .bound:not([hidden]) table')]"
+A4 = 718  # its width in CSS pixels, less margins of 1 cm
+
+
+def open_all(browser, name, width):
+    """Show a benchmark of the committed page at this width, with all details."""
+    browser.resize(width, 900)
+    browser.open(COMMITTED / "index.html", f"#benchmark={name}&k=64&sigma=0.5")
+    browser.run("for (const one of document.querySelectorAll('details')) one.open = true")
+    assert browser.run("document.documentElement.scrollWidth") <= width
 
 
 @pytest.mark.parametrize("width", [320, 390, 1024, 1600])
 @pytest.mark.parametrize("name", ["CIFAR-10+on+backgrounds", "Digits+on+photographs"])
 def test_no_column_is_cut_off_and_none_is_lost(browser, width, name):
-    browser.resize(width, 900)
-    browser.open(COMMITTED / "index.html", f"#benchmark={name}&k=64&sigma=0.5")
-    browser.run("for (const one of document.querySelectorAll('details')) one.open = true")
-    assert browser.run("document.documentElement.scrollWidth") <= width
+    open_all(browser, name, width)
     assert browser.run(f"{TABLES}.every(table => table.scrollWidth <= table.parentElement.clientWidth)")
     seen = f"{TABLES}.flatMap(table => [...table.querySelectorAll('td')].filter(td => td.offsetWidth))"
     names = browser.run(f"{seen}.map(td => td.dataset.name)")
     rows = browser.run("document.querySelectorAll('.first:not([hidden]) .bound:not([hidden]) tbody tr').length")
     for column in ("standard", "≥ 1/255", "avg radius (/255)", "abstained", "n", "s/image"):
         assert names.count(column) == rows, column  # in one of the two tables
+
+
+@pytest.mark.parametrize("name", ["CIFAR-10+on+backgrounds", "Digits+on+photographs"])
+def test_nothing_is_cut_off_on_paper(browser, name):
+    browser.media("print")
+    open_all(browser, name, A4)
+    boxes = "[...document.querySelectorAll('section:not([hidden]) :is(.card, pre)')].filter(box => box.clientWidth)"
+    assert browser.run(f"{boxes}.length") > 40  # the tables and every recipe
+    assert browser.run(f"{boxes}.every(box => box.scrollWidth <= box.clientWidth)")
 
 
 @pytest.mark.parametrize(("width", "height"), [(390, 844), (1024, 768), (1600, 1000)])
@@ -157,21 +169,6 @@ def test_the_first_screen_has_the_verdict_the_best_row_and_the_curve(browser, wi
         top, bottom = browser.run(f"(box => [box.top, box.bottom])({box})")
         assert top >= 0, part
         assert (height - top) / (bottom - top) >= least, part
-
-
-A4 = 718  # its width in CSS pixels, less margins of 1 cm
-
-
-@pytest.mark.parametrize("name", ["CIFAR-10+on+backgrounds", "Digits+on+photographs"])
-def test_nothing_is_cut_off_on_paper(browser, name):
-    browser.resize(A4, 1000)
-    browser.media("print")
-    browser.open(COMMITTED / "index.html", f"#benchmark={name}&k=64&sigma=0.5")
-    browser.run("for (const one of document.querySelectorAll('details')) one.open = true")
-    boxes = "[...document.querySelectorAll('section:not([hidden]) :is(.card, pre)')].filter(box => box.clientWidth)"
-    assert browser.run(f"{boxes}.length") > 40  # the tables and every recipe
-    assert browser.run(f"{boxes}.every(box => box.scrollWidth <= box.clientWidth)")
-    assert browser.run("document.documentElement.scrollWidth") <= A4
 
 
 OPENED = "[...document.querySelectorAll('.recipe[open]')].map(one => one.querySelector('summary').textContent)"

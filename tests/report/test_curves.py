@@ -20,9 +20,8 @@ def test_curves_are_the_certified_accuracies(make_records):
     np.testing.assert_array_equal(accuracy_curves([answers, answers], radii), [expected, expected])
 
 
-def test_a_drawn_curve_holds_a_value_up_to_its_radius_and_a_band_is_the_sample_deviation(make_run, make_record):
-    better = [[make_record(index, 1, 1, 4.5 / 255) for index in range(4)]]
-    runs = load_runs([make_run("a"), make_run("b", seed=1, shards=better)])
+def test_a_drawn_curve_holds_a_value_up_to_its_radius_and_a_band_is_the_sample_deviation(make_run, all_right):
+    runs = load_runs([make_run("a"), make_run("b", seed=1, shards=all_right)])
     panel = draw_curves(make_table(make_sections(runs)).sections).figure.axes[0]
     [line] = panel.get_lines()
     assert line.get_drawstyle() == "steps-pre"  # what is drawn between two radii is certified at the larger one
@@ -41,9 +40,8 @@ def told(runs):
     return panel.texts[0].get_text().replace("\n", " "), [text.get_text() for text in panel.get_legend().get_texts()]
 
 
-def test_curves_say_what_bands_are_and_what_is_not_in_them(make_run, make_record):
-    better = [[make_record(index, 1, 1, 4.5 / 255) for index in range(4)]]
-    paths = [make_run("a"), make_run("b", seed=1, shards=better), make_run("c", method="adaptive", shards=better)]
+def test_curves_say_what_bands_are_and_what_is_not_in_them(make_run, all_right):
+    paths = [make_run("a"), make_run("b", seed=1, shards=all_right), make_run("c", method="adaptive", shards=all_right)]
     above, lines = told(load_runs(paths))
     assert lines == ["Cohen et al. (2 seeds)", "ARS (1 seed)"]
     assert "; 4 images;" in above

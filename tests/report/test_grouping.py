@@ -6,9 +6,10 @@ from ars.methods.registry import methods
 from ars.report.grouping import make_sections
 from ars.report.measures import method_name, method_rank
 from ars.report.rendering import to_json
-from ars.report.table import make_table
 from ars.runs.records import ReportError
 from ars.runs.run import load_runs
+
+from .conftest import table_of
 
 
 def test_methods_are_called_and_ordered_as_the_registry_says_and_others_come_last():
@@ -17,27 +18,23 @@ def test_methods_are_called_and_ordered_as_the_registry_says_and_others_come_las
     assert method_name("mine:a") == "mine:a"
 
 
-def test_methods_that_are_not_registered_stand_last_in_the_order_given(make_run):
-    runs = [make_run(name, method=name, given="0" * 16) for name in ("mine:plain", "mine:masked")]
-    [section] = make_sections(load_runs([*runs, make_run("theirs")]))
-    assert [group.label for group in section.groups] == ["Cohen et al.", "mine:plain", "mine:masked"]
-
-
 def test_noise_that_differs_in_the_last_digits_is_the_same_noise(make_run):
     own = make_run("own", method="own_model:masked", sigma=0.5000000000000009)
-    (section,) = make_sections(load_runs([own, make_run("plain", method="own_model:plain")]))
-    assert len(section.groups) == 2
-    assert {block["sigma"] for block in json.loads(to_json(make_table([section])))} == {0.5}
+    table = table_of(own, make_run("plain", method="own_model:plain"))
+    assert len(table.blocks[0].rows) == 2
+    assert {block["sigma"] for block in json.loads(to_json(table))} == {0.5}
 
 
-def test_norms_noise_levels_and_bounds_are_not_compared(make_run, make_record):
+def test_norms_noise_levels_bounds_and_grids_are_not_compared(make_run, make_record, make_decided):
     paths = [
         make_run("a"),
         make_run("b", method="adaptive", shards=[[make_record(0, 0, 0, 0.6, norm="l2")]]),
         make_run("c", method="unicr", sigma=0.25),
         make_run("d", method="static_mask", shards=[[make_record(0, 0, 0, 0.1, bound="classes")]]),
+        make_run("e", shards=[[make_decided(0, 1, 1, 1)]]),
+        make_run("f", method="adaptive", shards=[[make_decided(0, 1, 1, 1, grid=(1 / 255,))]]),
     ]
-    assert [len(section.groups) for section in make_sections(load_runs(paths))] == [1, 1, 1, 1]
+    assert [len(section.groups) for section in make_sections(load_runs(paths))] == [1] * 6
 
 
 def test_two_checkpoints_of_a_model_of_ones_own_stand_side_by_side(make_run):
@@ -48,25 +45,18 @@ def test_two_checkpoints_of_a_model_of_ones_own_stand_side_by_side(make_run):
         make_sections(load_runs([runs[0], make_run("again", method="mine:net", given="0" * 16)]))
 
 
-def test_different_grids_are_not_compared(make_run, make_decided):
-    other = [[make_decided(0, 1, 1, 1, grid=(1 / 255,))]]
-    runs = load_runs(
-        [make_run("a", shards=[[make_decided(0, 1, 1, 1)]]), make_run("b", shards=other, method="adaptive")]
-    )
-    assert len(make_sections(runs)) == 2
-
-
 def test_seeds_form_groups_and_methods_sections(make_run):
     runs = load_runs([
         make_run("a1", method="adaptive", seed=1),
         make_run("a0", method="adaptive", seed=0),
         make_run("c0", method="cohen"),
-        make_run("x0", method="mine"),
+        make_run("x0", method="mine:plain"),
+        make_run("w0", method="mine:masked"),
         make_run("low", method="cohen", sigma=0.25),
     ])  # fmt: skip
     low, high = make_sections(runs)
     assert [group.label for group in low.groups] == ["Cohen et al."]
-    assert [[run.name for run in group.runs] for group in high.groups] == [["c0"], ["a0", "a1"], ["x0"]]
+    assert [[run.name for run in group.runs] for group in high.groups] == [["c0"], ["a0", "a1"], ["x0"], ["w0"]]
     assert high.heading == "digits on photographs, 6×6, σ = 0.5, ℓ∞"
 
 

@@ -59,12 +59,17 @@ def test_cut_stages_are_refused(make_run, size):
         load_stages(load_runs([path])[0])
 
 
-@pytest.mark.parametrize("change", [{"truth": np.array([0, 3])}, {"input": np.zeros((2, 3, 9, 9))}, {"average": None}])
-def test_stages_of_another_benchmark_or_without_an_array_are_refused(make_run, change):
-    path = make_run("a", stages=2)
+def change(path, **arrays):
+    """Replace arrays of the stages; None takes one out."""
     file = path / "certify/test/stages.npz"
-    with np.load(file) as arrays:
-        np.savez(file, **{name: array for name, array in {**arrays, **change}.items() if array is not None})
+    with np.load(file) as kept:
+        np.savez(file, **{name: array for name, array in {**kept, **arrays}.items() if array is not None})
+
+
+@pytest.mark.parametrize("changes", [{"truth": np.array([0, 3])}, {"input": np.zeros((2, 3, 9, 9))}, {"average": None}])
+def test_stages_of_another_benchmark_or_without_an_array_are_refused(make_run, changes):
+    path = make_run("a", stages=2)
+    change(path, **changes)
     with pytest.raises(ReportError, match="stages of a draw"):
         load_stages(load_runs([path])[0])
 

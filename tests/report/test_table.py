@@ -101,11 +101,6 @@ def test_leads_by_hand(make_run, better):
     assert leads(block).startswith("ARS less Cohen et al.: 50.0 ± 28.9 (standard accuracy in points")
 
 
-def test_seeds_are_averaged_image_by_image_first(make_run, better):
-    seeds = [make_run(f"b{seed}", method="adaptive", seed=seed, shards=better()) for seed in (1, 2)]
-    assert leads_of(headline(make_run("a"), *seeds)) == leads_of(headline(make_run("c"), seeds[0]))
-
-
 MORE_DRAWS = {"schedule": Schedule("fixed", 101), "planned": 101, "counts": (99, 1, 1)}
 
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from ars.report.measures import Lead
-from ars.report.views import compare, view_of_runs
+from ars.report.views import compare
+from ars.report.writing import view_of_runs
 
 from .conftest import table_of
 

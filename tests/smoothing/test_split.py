@@ -112,6 +112,12 @@ def test_the_split_is_stored_once_and_a_copy_has_its_own(learned):
     assert other.mechanism.sigmas == pytest.approx(tuple(reversed(model.mechanism.sigmas)))
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+def test_another_dtype_of_the_parameter_keeps_noise_and_guarantee_together(learned, dtype):
+    split = learned(1.2345).mechanism.steps[0].split.to(dtype)
+    check(split)
+
+
 def test_a_settled_model_is_the_same_mechanism_in_plain_numbers(learned, images):
     model = learned(1.7).eval()
     plain = fix_split(model)

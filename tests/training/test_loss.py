@@ -134,26 +134,19 @@ def test_the_attack_and_the_training_see_the_same_draws(method):
     assert not torch.equal(seen[0][:32], seen[0][32:])  # and two draws differ
 
 
-def test_epsilon_warms_up_on_the_device_and_is_no_part_of_the_state():
-    objective = Objective(make_model("cohen"), "float32", settings(smoothadv=SMOOTHADV))
+def test_epsilon_warms_up_on_the_device_changes_the_step_and_is_no_part_of_the_state():
+    images, labels = batch(0)
+    chosen = settings(smoothadv=SmoothAdv(epsilon=0.3, steps=2, warmup=4))
+    objective, values, losses = Objective(make_model("cohen"), "float32", chosen), [], []
     where = objective.epsilon.data_ptr()
-    values = []
     for epoch in (0, 1, 3, 8):
         objective.warm_up(epoch)
         values.append(float(objective.epsilon))
-    assert values == pytest.approx([0.0125, 0.025, 0.05, 0.05])
+        losses.append(float(objective(images, labels, torch.Generator().manual_seed(0))[0].detach()))
+    assert values == pytest.approx([0.075, 0.15, 0.3, 0.3])
+    assert losses[2] > losses[0] * 1.05
     assert objective.epsilon.data_ptr() == where  # what a captured graph reads
     assert "epsilon" not in objective.state_dict()
-
-
-def test_a_new_epsilon_changes_the_step():
-    images, labels = batch(0)
-    objective = Objective(make_model("cohen"), "float32", settings(smoothadv=SmoothAdv(epsilon=0.3, steps=2)))
-    losses = []
-    for epoch in (0, 9):
-        objective.warm_up(epoch)
-        losses.append(float(objective(images, labels, torch.Generator().manual_seed(0))[0].detach()))
-    assert losses[1] > losses[0] * 1.05
 
 
 def test_a_mask_prior_without_a_mask_is_refused():
@@ -164,17 +157,13 @@ def test_a_mask_prior_without_a_mask_is_refused():
 LOGITS = 3 * torch.randn(3, 5, 4, generator=torch.Generator().manual_seed(0))
 
 
-def disagreement(logits):
-    """mean_i KL(F^ || F_i), as printed, in float64."""
-    each = logits.double().softmax(dim=-1)
-    mean = each.mean(dim=0)
-    return float((mean * (mean / each).log()).sum(dim=-1).mean())
-
-
 def test_the_consistency_loss_is_the_papers():
-    mean = LOGITS.double().softmax(dim=-1).mean(dim=0)
+    """10 mean_i KL(F^ || F_i) + 0.5 H(F^), in float64."""
+    each = LOGITS.double().softmax(dim=-1)
+    mean = each.mean(dim=0)
+    disagreement = (mean * (mean / each).log()).sum(dim=-1).mean()
     entropy = -(mean * mean.log()).sum(dim=-1).mean()
-    expected = 10 * disagreement(LOGITS) + 0.5 * float(entropy)
+    expected = float(10 * disagreement + 0.5 * entropy)
     assert float(consistency_loss(LOGITS, weight=10, entropy=0.5)) == pytest.approx(expected, rel=1e-5)
 
 

@@ -5,19 +5,14 @@ import zipfile
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 from ars.smoothing import Release
-from ars.tensors import load_tensors
 from ars.workflows import stages
 from ars.workflows.load import load_run
 from ars.workflows.request import Request
-from ars.workflows.stages import MASK_DRAWS, average_masks, draw_epoch, save_average_masks, save_stages
-from ars.workflows.train import train_run
+from ars.workflows.stages import MASK_DRAWS, average_masks, save_average_masks, save_stages
 
 from ..conftest import CPU, TINY
-
-EVERY_EPOCH = dataclasses.replace(TINY.train, pictures_every=1)
 
 
 @pytest.fixture
@@ -102,37 +97,3 @@ def test_a_mask_is_the_mean_over_its_draws_and_channels(masks, run, monkeypatch)
         mean = weights[image * MASK_DRAWS : (image + 1) * MASK_DRAWS].numpy().mean(axis=(0, 1))
         assert arrays["largest"][image] == pytest.approx(mean.max(), rel=1e-5)
         assert np.abs(arrays["masks"][image] - 255 * mean / mean.max()).max() < 0.51
-
-
-def test_a_picture_is_drawn_and_changes_no_weight(trained, tiny, tmp_path):
-    run = tmp_path / "run"
-    assert train_run(tiny(train=EVERY_EPOCH), run, device=CPU)
-    assert [path.name for path in (run / "masks").iterdir()] == ["epoch-001.png"]
-    with Image.open(run / "masks" / "epoch-001.png") as picture:
-        assert picture.width > picture.height > 500
-        assert len(picture.convert("RGB").getcolors(10**6)) > 100
-    assert not (trained / "masks").exists()  # its recipe draws every five epochs, and has one
-    assert (run / "model.safetensors").read_bytes() == (trained / "model.safetensors").read_bytes()
-
-
-@pytest.mark.slow
-def test_a_picture_shows_the_average_that_is_kept_and_leaves_it_as_it_is(tiny, tmp_path, monkeypatch):
-    shown = []
-
-    def watched(folder, model, *others, **options):
-        draw_epoch(folder, model, *others, **options)
-        shown.append({name: tensor.clone() for name, tensor in model.state_dict().items()})
-
-    monkeypatch.setattr("ars.workflows.train.draw_epoch", watched)
-    for every in (0, 1):
-        settings = dataclasses.replace(TINY.train, epochs=2, ema=0.5, pictures_every=every)
-        assert train_run(tiny(train=settings), tmp_path / f"every-{every}", device=CPU)
-    kept = [load_tensors(tmp_path / f"every-{every}" / "model.safetensors")[0] for every in (0, 1)]
-    for name, tensor in kept[0].items():
-        assert torch.equal(tensor, kept[1][name]), name
-        assert torch.equal(tensor, shown[-1][name]), name
-
-
-def test_a_method_without_a_mask_has_no_picture(tiny, tmp_path):
-    assert train_run(tiny(method="cohen", train=EVERY_EPOCH), tmp_path / "run", device=CPU)
-    assert not (tmp_path / "run" / "masks").exists()

@@ -198,7 +198,7 @@ def certify(
         mode=mode,
         radii=cast("tuple[float, ...]", radii),
         tolerance=tolerance,
-        seed=seed,
+        seed=as_whole("seed", seed, least=0, most=MOST_SEED),
         precision=precision,
         exact=exact,
     )
@@ -228,7 +228,8 @@ def predict(
     n, alpha, images = as_whole("n", n, least=1, most=MOST_DRAWS), check_alpha(alpha), as_batch(x)
     if 2 * 0.5**n > alpha:
         raise ValueError(f"n={n} draws cannot tell two classes apart at alpha={alpha} even if all votes agree")
-    names, settings = _names(images, indices), CertifySettings(seed=seed, precision=precision, exact=exact)
+    names, seed = _names(images, indices), as_whole("seed", seed, least=0, most=MOST_SEED)
+    settings = CertifySettings(seed=seed, precision=precision, exact=exact)
     certifier = Certifier(model, settings, batch_size=batch_size)
     predictions = []
     for counts, index in zip(certifier.votes(images, names, n=n, stage="estimate"), names, strict=True):
@@ -240,7 +241,7 @@ def predict(
                 p_value=p_value,
                 counts=tuple(int(count) for count in counts),
                 alpha=alpha,
-                seed=settings.seed,
+                seed=seed,
                 index=index,
             )
         )

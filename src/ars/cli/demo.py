@@ -44,23 +44,18 @@ def add_to(commands: Subparsers) -> None:
     add_device(parser)
 
 
-def demo_recipe(method: str, *, sigma: float, seed: int) -> Recipe:
-    """The method's recipe: the same budget for all, and learning rates chosen for each on the validation images."""
-    recipe = replace(Recipe(), method=method, sigma=sigma, seed=seed)
-    if method == "static_mask":
-        recipe = replace(recipe, train=replace(recipe.train, mask=replace(recipe.train.mask, lr=STATIC_MASK_LR)))
-    return recipe
-
-
 def run(options: argparse.Namespace) -> int:
-    """Train, certify, report."""
+    """Train, certify, report: the same budget for all methods, learning rates chosen on the validation images."""
     from ars.cli.table import print_table
     from ars.report import write_report
 
     folders = []
     with terminable():
         for method in methods() if "all" in options.methods else options.methods:
-            recipe = demo_recipe(method, sigma=options.sigma, seed=options.seed)
+            recipe = Recipe(method=method, sigma=options.sigma, seed=options.seed)
+            if method == "static_mask":
+                mask = replace(recipe.train.mask, lr=STATIC_MASK_LR)
+                recipe = replace(recipe, train=replace(recipe.train, mask=mask))
             folder = options.out / method
             train_with_progress(recipe, folder, options.device)
             end_if_asked()

@@ -74,13 +74,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     except BrokenPipeError:
         return 1
-    except (ValueError, ArithmeticError, OSError, ModuleNotFoundError, MemoryError) as error:
-        say(f"{_speaker()}: {describe_error(error)}")
-        return 2
-    except RuntimeError as error:
-        if not is_short_of_memory(error):
+    except (ValueError, ArithmeticError, OSError, ModuleNotFoundError, MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and not is_short_of_memory(error):
             raise
-        say(f"{_speaker()}: {describe_error(MemoryError())}")
+        known = MemoryError() if isinstance(error, RuntimeError) else error
+        say(f"{_speaker()}: {describe_error(known)}")
         return 2
 
 

@@ -82,6 +82,11 @@ def add_certification(parser: argparse.ArgumentParser, *, defaults: str, seed: s
     group.add_argument("--bound", choices=BOUNDS, help="the bound to report; both are recorded")
     group.add_argument("--seed", type=int, help=seed)
     group.add_argument("--precision", choices=("auto", "float32", "bfloat16"), help="precision of the networks")
+    group.add_argument(
+        "--exact",
+        action=argparse.BooleanOptionalAction,
+        help="noise in whole units, certified in float arithmetic; without it, in real arithmetic",
+    )
 
 
 def override(settings: CertifySettings, options: argparse.Namespace) -> CertifySettings:
@@ -137,14 +142,14 @@ def certify_command(imported: dict[str, Any], folder: Path) -> str:
     >>> certify_command({"model": "my:net", "data": data, "given_sigma": 0.5}, Path("runs/m"))
     "ars certify --model my:net --sigma 0.5 --data 'folder:my photos' --data.seed 1 --out runs/m"
     """
-    kind, defaults = imported["data"]["kind"], {"seed": 0, **KEYS[imported["data"]["kind"]]}
-    given = {key: value for key, value in imported["data"].items() if key != "kind" and value != defaults.get(key)}
-    data = ":".join([kind, *([str(given.pop("root"))] if "root" in given else [])])
-    keys = [part for key, value in given.items() for part in (f"--data.{key}", str(value))]
-    noise = ["--sigma", str(sigma)] if (sigma := imported.get(GIVEN_SIGMA)) is not None else []
-    return shlex.join(
-        ["ars", "certify", "--model", imported["model"], *noise, "--data", data, *keys, "--out", str(folder)]
-    )  # fmt: skip
+    keys, sigma = dict(imported["data"]), imported.get(GIVEN_SIGMA)
+    kind, root = keys.pop("kind"), keys.pop("root", None)
+    defaults = {"seed": 0, **KEYS[kind]}
+    noise = [] if sigma is None else ["--sigma", str(sigma)]
+    data = ["--data", kind if root is None else f"{kind}:{root}"]
+    for key, value in keys.items():
+        data += [] if value == defaults.get(key) else [f"--data.{key}", str(value)]
+    return shlex.join(["ars", "certify", "--model", imported["model"], *noise, *data, "--out", str(folder)])
 
 
 def check_count(option: str, value: int | None, *, least: int) -> None:

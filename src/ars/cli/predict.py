@@ -171,7 +171,8 @@ def _json(seen: Seen, found: "Certificate", names: Sequence[str], masks: Sequenc
         "file": str(seen.path), "seen": seen.size, "resized": bool(seen.fitting), "converted": seen.converting,
         "label": None if found.label is None else names[found.label], "radius": found.radius, **pixels,
         "norm": found.norm, "alpha": found.alpha, "votes": _votes(found, names), "draws": found.n_estimate,
-        "seed": found.seed, "index": found.index, "precision": found.precision, "masks": [str(mask) for mask in masks],
+        "seed": found.seed, "index": found.index, "precision": found.precision, "exact": found.exact,
+        "masks": [str(mask) for mask in masks],
     }  # fmt: skip
     return json.dumps(content)
 

@@ -134,7 +134,8 @@ def make_cell(cell: Cell, folder: Path, device_name: str, budget: Budget, times:
     """Do what is left of a cell, step by step."""
     left = remaining_work(cell, folder)
     from ars.workflows.hardware import choose_device
-    from ars.workflows.stages import draw_pipeline_of, save_average_masks
+    from ars.workflows.pictures import draw_pipeline_of
+    from ars.workflows.stages import save_average_masks
     from ars.workflows.weights import round_weights
 
     if left.train:

@@ -155,13 +155,11 @@ def train_with_progress(
 
     world = read_team()
     device = choose_device(device_name, world.local)
-    shown = open_view(str(folder), "starting", bar=world.rank == 0)
-    at_once = world.size == 1
     with (
-        stoppable(at_once=at_once) as stop,
+        stoppable(at_once=world.size == 1) as stop,
         open_ranks(world, device) as ranks,
         scalars(folder) as write,
-        shown as view,
+        open_view(str(folder), "starting", bar=world.rank == 0) as view,
     ):
         if recipe.method == "sukenik" and ranks.first and not (folder / MODEL).exists():
             view.say(MEASURING)

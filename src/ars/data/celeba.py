@@ -86,7 +86,7 @@ def read_faces(files: Files, attribute: str, feature: str) -> tuple[FacePictures
             name: "test" if split[name] == "test" else part_of(identity[name], validation=0.1) for name in index.rows
         }
     else:
-        prefix, landmark_name = _pair(listed, files)
+        prefix, landmark_name = _pair(files, listed)
         attributes = _named(files, listed, "list_attr_celeba")
         landmarks = _named(files, listed, landmark_name)
         part_of_face = _public_parts(files, listed)
@@ -135,23 +135,18 @@ def _check_frames(files: Files, names: Sequence[str], points: Float32[np.ndarray
     )
 
 
-def _pair(listed: Iterable[str], files: Files) -> tuple[str, str]:
-    """A folder of pictures and its landmark file, or any that exist if none match."""
-    folders: dict[str, str] = {}
-    for name in sorted(listed):
-        parts = name.split("/")
-        for folder, _ in PAIRS:
-            if folder in parts[:-1] and name.lower().endswith(IMAGE_SUFFIXES):
-                folders.setdefault(folder, name.removesuffix(parts[-1]))
+def _pair(files: Files, listed: Iterable[str]) -> tuple[str, str]:
+    """The folder of the pictures, and the name of their landmark file."""
     stems = {name.split("/")[-1].rsplit(".", 1)[0] for name in listed}
+    found = []
     for folder, landmarks in PAIRS:
-        if folder in folders and landmarks in stems:
-            return folders[folder], landmarks
-    have = [landmarks for _, landmarks in PAIRS if landmarks in stems]
-    if not folders or not have:
-        missing = "pictures (img_celeba/ or img_align_celeba/)" if not folders else f"landmarks ({PAIRS[0][1]}.txt)"
-        raise DataError(f"{files.path} should hold CelebA in its public layout or an index.csv, but has no {missing}")
-    return next(iter(folders.values())), have[0]
+        pictures = [name for name in listed if f"/{folder}/" in f"/{name}" and name.lower().endswith(IMAGE_SUFFIXES)]
+        if pictures and landmarks in stems:
+            return min(pictures).rsplit("/", 1)[0] + "/", landmarks
+        found += [*([f"{folder}/"] if pictures else []), *([f"{landmarks}.txt"] if landmarks in stems else [])]
+    wanted = " or ".join(f"{folder}/ with {landmarks}.txt" for folder, landmarks in PAIRS)
+    have = " and ".join(found) or "none of them"
+    raise DataError(f"{files.path} should hold {wanted}, or an index.csv, found {have}")
 
 
 def _named(files: Files, listed: Iterable[str], stem: str) -> Table:

@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import torch
 from jaxtyping import Float, Float64
 from PIL import Image
 from torch import Tensor
 
-from ars.data.image_files import as_bytes, as_rgb, open_upright, read_file, to_unit
+from ars.data.image_files import as_rgb, as_tensor, open_upright, read_file
 
 Box = tuple[float | int, float | int, float | int, float | int]
 """Left, upper, right, lower edge."""
@@ -74,7 +73,7 @@ def read_fitted(path: Path, side: int) -> tuple[Float[Tensor, "3 s s"], str]:
     cropped = resized(*picture.size, side) != (side, side)
     done = "" if picture.size == (side, side) else "resized and cropped" if cropped else "resized"
     shown = cut(picture, centre_box(*picture.size, short=side, side=side), side, str(path))
-    return to_unit(torch.from_numpy(as_bytes(shown))), done
+    return as_tensor(shown), done
 
 
 def holding_offset(length: int, side: int, points: Sequence[float], margin: int, u: float) -> int:

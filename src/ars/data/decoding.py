@@ -20,6 +20,7 @@ from ars.data.settings import DataError
 
 Labels = Int64[np.ndarray, " n"]
 Names = Shaped[np.ndarray, " n"]
+AT_ONCE = 64  # up to this many examples are decoded in the calling process instead of the workers
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,12 @@ class DecodingPool:
         finally:
             self._idle.append((loader, requests))
 
+    def decode_part(self, part: Part) -> Iterator[UInt8[Tensor, "b 3 h w"]]:
+        """Every picture of a part, in order, in one fixed view."""
+        count = len(self.pictures.labels[part])
+        starts = range(0, count, AT_ONCE)
+        return self.decode([Request(part, range(at, min(at + AT_ONCE, count)), (0, 0)) for at in starts])
+
     def _start(self) -> tuple[DataLoader[Any], _Requests]:
         requests = _Requests()
         loader: DataLoader[Any] = DataLoader(
@@ -112,10 +119,6 @@ class DecodingPool:
             generator=torch.Generator(),  # without one, each iteration would use the global generator
         )
         return loader, requests
-
-
-CHECKED_AT_ONCE = 32
-AT_ONCE = 64  # up to this many examples are decoded in the calling process instead of the workers
 
 
 class DecodedImages(ByteImages):
@@ -184,12 +187,7 @@ class DecodedImages(ByteImages):
 
     def check(self) -> int:
         """Decode every image once and return their number; an error names the first that cannot be decoded."""
-        queue = (
-            Request(part, range(len(self._labels[part]))[at : at + CHECKED_AT_ONCE], (0, 0))
-            for part in PARTS
-            for at in range(0, len(self._labels[part]), CHECKED_AT_ONCE)
-        )
-        return sum(len(batch) for batch in self._pool.decode(queue))
+        return sum(len(batch) for part in PARTS for batch in self._pool.decode_part(part))
 
 
 def cores() -> int:

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 
 import numpy as np
 import torch
@@ -22,7 +23,7 @@ from PIL import Image
 from ars.data.backgrounds import Pack, kept_pack, load_backgrounds
 from ars.data.benchmark import PARTS, Benchmark, Chosen, Part, part_of, share_of, uniforms
 from ars.data.crops import DRAWS, centre_box, cut, random_resized_box
-from ars.data.decoding import DecodedImages, DecodingPool, Pictures, Request, as_array, cores
+from ars.data.decoding import DecodedImages, DecodingPool, Pictures, as_array, cores
 from ars.data.files import Files
 from ars.data.image_files import as_bytes, decode
 from ars.data.locate import locate
@@ -33,10 +34,7 @@ SMALLEST_BOX = 0.25
 VALIDATION, TEST = 0.1, 0.1
 TEST_TOPS = ("test", "val")
 TOPS = ("train", "val", "valid", "validation", "test")
-PACKED_AT_ONCE = 64
 IN_TURN = "classes in turn"  # the order of the test images; earlier versions ordered them by name
-
-
 Listing = tuple[list[str], list[int]]
 """The file names of a part, and their labels."""
 
@@ -84,10 +82,13 @@ def class_of(name: str, under: str = "") -> str:
 
 def find_unreadable(files: Files, names: Sequence[str], *, workers: int) -> dict[str, str]:
     """The files that cannot be read, and why."""
+    reading = Lock()  # threads must not share a zip archive
 
     def fault(name: str) -> str:
         try:
-            decode(files.read(name), f"{files.path}/{name}")
+            with reading:
+                content = files.read(name)
+            decode(content, f"{files.path}/{name}")
         except DataError as error:
             return str(error)
         return ""
@@ -234,12 +235,9 @@ def _packed(files: Files, listings: dict[Part, Listing], digest: str, *, stem: s
         for part in PARTS:
             # test views for every part: the whole centre, never flipped
             pictures = class_pictures(files, {"test": listings[part]}, side=side, short=side, smallest=1.0)
-            count = len(listings[part][0])
-            if not count:
+            if not listings[part][0]:
                 raise DataError(f"{files.path}: the {part} part should hold images, found none; add some")
-            starts = range(0, count, PACKED_AT_ONCE)
-            queue = [Request("test", list(range(at, min(at + PACKED_AT_ONCE, count))), ()) for at in starts]
-            tensors[part] = torch.cat(list(DecodingPool(pictures, workers).decode(queue)))
+            tensors[part] = torch.cat(list(DecodingPool(pictures, workers).decode_part("test")))
         return tensors
 
     return kept_pack(f"{stem}-pasted-{side}", centres, source=stem, side=side, listing=digest)

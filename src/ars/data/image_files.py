@@ -57,7 +57,7 @@ UNREADABLE = (OSError, SyntaxError, ValueError, RuntimeError, Image.Decompressio
 
 def read_image(path: Path) -> Float[Tensor, "3 h w"]:
     """An image file as RGB in [0, 1], in its EXIF orientation."""
-    return to_unit(torch.from_numpy(as_bytes(decode(read_file(path), str(path)))))
+    return as_tensor(decode(read_file(path), str(path)))
 
 
 def read_file(path: Path) -> bytes:
@@ -72,6 +72,11 @@ def read_file(path: Path) -> bytes:
         raise DataError(f"{path} is a folder; name the image files in it, such as {path / '*.png'}") from None
     except OSError as error:
         raise DataError(f"{path} cannot be read as an image: {error}") from error
+
+
+def as_tensor(picture: Image.Image) -> Float[Tensor, "3 h w"]:
+    """An RGB picture in [0, 1]."""
+    return to_unit(torch.from_numpy(np.array(picture)).permute(2, 0, 1))
 
 
 def write_picture(picture: Image.Image, path: Path) -> None:

@@ -69,11 +69,11 @@ def _full(files: Files) -> tuple[dict[Part, Listing], Sequence[str]]:
         raise DataError(
             f"{files.path}: train/ and val/ should hold images of the same classes, found {found}; add them"
         )
-    parts = [part_of(name, validation=HELD_OUT) for name in train]
     listings: dict[Part, Listing] = {"train": ([], []), "validation": ([], [])}
-    for name, part in zip(train, parts, strict=True):
-        listings[part][0].append(name)
-        listings[part][1].append(number[class_of(name, "train")])
+    for name in train:
+        names, labels = listings[part_of(name, validation=HELD_OUT)]
+        names.append(name)
+        labels.append(number[class_of(name, "train")])
     listings["test"] = (test, [number[wnid] for wnid in test_classes])
     return listings, _class_names(files, classes)
 

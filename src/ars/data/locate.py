@@ -141,7 +141,7 @@ def check(settings: Data) -> Iterator[str]:
         yield f"{benchmark.title}: {benchmark.check():,} images read"
     scenes = settings.backgrounds or find(BACKGROUNDS)
     if settings.kind == "cifar_backgrounds" and scenes and not str(scenes).endswith(".safetensors"):
-        files = Files(Path(scenes))
+        files = Files(Path(scenes).expanduser())
         names = files.images()
         for name in names:
             decode(files.read(name), f"{files.path}/{name}")

@@ -134,13 +134,13 @@ def _trainings(runs: Iterable[Run]) -> list[Group]:
     A model that was not trained here has no seeds: others of its name are other trainings.
     """
 
-    def alike(one: Run, other: Run) -> bool:
+    def same(one: Run, other: Run) -> bool:
         given = "model" in one.recipe or "model" in other.recipe
         return same_training(one.recipe, other.recipe) and not (given and one.model != other.model)
 
     kinds: list[list[Run]] = []
     for run in runs:
-        like = next((kind for kind in kinds if alike(kind[0], run)), None)
+        like = next((kind for kind in kinds if same(kind[0], run)), None)
         kinds.append([run]) if like is None else like.append(run)
     groups = [make_group(kind) for kind in kinds]
     several = len(groups) > 1

@@ -120,6 +120,8 @@ def settings_of(groups: Sequence[Group]) -> list[tuple[str, str]]:
         ("seed of the draws", lambda group: _join(dict.fromkeys(run.settings.seed for run in group.runs))),
         ("precision", lambda group: group.settings.precision),
     ]
+    if any(group.settings.exact for group in groups):
+        values.append(("certified in", lambda group: f"{'float' if group.settings.exact else 'real'} arithmetic"))
     return [(name, _of_each([(group.label, value(group)) for group in groups])) for name, value in values]
 
 

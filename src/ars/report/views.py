@@ -5,13 +5,11 @@ from dataclasses import dataclass, field, replace
 
 from ars.certification.bounds import Bound
 from ars.report.grouping import Group, comparable, standard_lead
-from ars.report.measures import Lead, Spread, norm_name, rounded, show_radius, unit_name
-from ars.report.paper import published
+from ars.report.measures import Lead, Spread, rounded, show_radius, unit_name
 from ars.report.pipeline import Pipeline
 from ars.report.rendering import UNDECIDED, WIDE, Column, make_columns, note, percent
 from ars.report.table import Block, Row
-from ars.runs.run import Run, train_seconds
-from ars.runs.vote_count import read_tally
+from ars.runs.run import Run
 
 NARROW, PAPER = "narrow", "paper"
 """Kinds of columns besides WIDE: shown on narrow screens only, where the others are hidden, or the paper's."""
@@ -27,7 +25,6 @@ class Member:
     votes: Spread
     """The plain vote's accuracy on the whole test set."""
     minutes: Spread
-    """Minutes of training."""
     paper: str = ""
     """The published standard accuracy as it is printed."""
     recipes: tuple[tuple[int, str], ...] = ()
@@ -79,41 +76,6 @@ class View:
         found = {id(row.group.runs[0]): row for row in block.rows}
         pairs = [(member, found.get(id(member.group.runs[0])) if member.group else None) for member in self.members]
         return [(member, row) for member, row in pairs if row or (not member.group and block is self.blocks[0])]
-
-
-def view_of_runs(blocks: tuple[Block, ...], pipelines: Mapping[str, Pipeline]) -> View:
-    """The view of a section of run folders; pipelines are given by run name."""
-    section = blocks[0].section
-    first, norm = section.first, section.first.settings.norm
-    _, height, width = first.shape
-    at = (width, first.sigma) if height == width and norm == "linf" else (0, 0.0)
-    drawn = ([pipelines[run.name] for run in group.runs if run.name in pipelines] for group in section.groups)
-    size = f"{height}" if height == width else f"{height}×{width}"
-    return View(
-        place={"benchmark": first.title, "norm": norm_name(norm), "k": size, "sigma": f"{first.sigma:g}"},
-        heading=section.heading,
-        about=f"{norm_name(norm)} perturbations, radii in {'1/255' if norm == 'linf' else 'units'} of the pixel range; "
-        f"{blocks[0].caption}; {blocks[0].judged}.",
-        blocks=blocks,
-        members=tuple(_member_of(group, published.text(first.kind, (*at, group.method))) for group in section.groups),
-        missing=published.lacking(first.kind, at, {group.method for group in section.groups}),
-        pipelines=tuple(sorted((found[0] for found in drawn if found), key=lambda one: -len(one.stages.rows))),
-        listed=section.runs,
-    )
-
-
-def _member_of(group: Group, paper: str | None) -> Member:
-    votes = [tally for run in group.runs if (tally := read_tally(run.path)) and tally.model == run.model]
-    seconds = [taken for run in group.runs if (taken := train_seconds(run.path)) is not None]
-    whole = len({(tally.images, tally.draws) for tally in votes}) == 1 and len(votes) == len(group.runs)
-    return Member(
-        method=group.method,
-        label=group.label,
-        group=group,
-        votes=Spread(tuple(tally.accuracy for tally in votes)) if whole else Spread(),
-        minutes=Spread(tuple(taken / 60 for taken in seconds)),
-        paper=paper or "",
-    )
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,17 @@ from pathlib import Path
 
 from ars.atomic import remove_stale, write_whole
 from ars.report.curves import draw_curves
-from ars.report.grouping import make_sections
+from ars.report.grouping import Group, make_sections
+from ars.report.measures import Spread, norm_name
 from ars.report.page import make_page
-from ars.report.pipeline import make_pipeline
+from ars.report.paper import published
+from ars.report.pipeline import Pipeline, make_pipeline
 from ars.report.rendering import images_csv, to_json, to_markdown
-from ars.report.table import Table, make_table
-from ars.report.views import view_of_runs
+from ars.report.table import Block, Table, make_table
+from ars.report.views import Member, View
 from ars.runs.paths import MAIN, digest_of
-from ars.runs.run import load_runs
+from ars.runs.run import load_runs, train_seconds
+from ars.runs.vote_count import read_tally
 
 LIST = "report-files.json"
 """By this list the next report into the same folder knows the files of the earlier one."""
@@ -56,6 +59,41 @@ def write_report(runs: Sequence[Path], out: Path, *, name: str = MAIN, partial: 
     files = write_all(out, contents)
     remove_listed(out, written=contents)
     return Report(table, (*files, *write_all(out, {LIST: make_list(contents)})))
+
+
+def view_of_runs(blocks: tuple[Block, ...], pipelines: Mapping[str, Pipeline]) -> View:
+    """The view of a section of run folders; pipelines are given by run name."""
+    section = blocks[0].section
+    first, norm = section.first, section.first.settings.norm
+    _, height, width = first.shape
+    at = (width, first.sigma) if height == width and norm == "linf" else (0, 0.0)
+    drawn = ([pipelines[run.name] for run in group.runs if run.name in pipelines] for group in section.groups)
+    size = f"{height}" if height == width else f"{height}×{width}"
+    return View(
+        place={"benchmark": first.title, "norm": norm_name(norm), "k": size, "sigma": f"{first.sigma:g}"},
+        heading=section.heading,
+        about=f"{norm_name(norm)} perturbations, radii in {'1/255' if norm == 'linf' else 'units'} of the pixel range; "
+        f"{blocks[0].caption}; {blocks[0].judged}.",
+        blocks=blocks,
+        members=tuple(_member_of(group, published.text(first.kind, (*at, group.method))) for group in section.groups),
+        missing=published.lacking(first.kind, at, {group.method for group in section.groups}),
+        pipelines=tuple(sorted((found[0] for found in drawn if found), key=lambda one: -len(one.stages.rows))),
+        listed=section.runs,
+    )
+
+
+def _member_of(group: Group, paper: str | None) -> Member:
+    votes = [tally for run in group.runs if (tally := read_tally(run.path)) and tally.model == run.model]
+    seconds = [taken for run in group.runs if (taken := train_seconds(run.path)) is not None]
+    whole = len({(tally.images, tally.draws) for tally in votes}) == 1 and len(votes) == len(group.runs)
+    return Member(
+        method=group.method,
+        label=group.label,
+        group=group,
+        votes=Spread(tuple(tally.accuracy for tally in votes)) if whole else Spread(),
+        minutes=Spread(tuple(taken / 60 for taken in seconds)),
+        paper=paper or "",
+    )
 
 
 def write_all(out: Path, contents: Mapping[str, bytes]) -> tuple[Path, ...]:

@@ -245,7 +245,7 @@ def _no_records(folder: Path) -> IncompleteError:
 
 def _check_same(folder: Path, have: Manifest, wanted: Manifest) -> None:
     old, new = (
-        {**manifest.settings, "every": manifest.layout.every, "shard_size": manifest.layout.shard_size}
+        {"exact": False, **manifest.settings, "every": manifest.layout.every, "shard_size": manifest.layout.shard_size}
         for manifest in (have, wanted)
     )
     for name in new | old:

@@ -1,9 +1,9 @@
-"""The stages of one draw, and masks: as arrays for the report, and as pictures."""
+"""The stages of one draw, and masks: arrays for the report. workflows.pictures draws them."""
 
 import io
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,20 +14,16 @@ from torch import Tensor
 
 from ars.atomic import whole, write_whole
 from ars.certification.settings import CertifySettings
-from ars.data.benchmark import Benchmark, Opener, open_benchmark
+from ars.data.benchmark import Opener, open_benchmark
 from ars.data.image_files import write_picture
-from ars.runs.paths import MASK_DRAWS, MASKS, PIPELINE, STAGES
+from ars.runs.paths import MASK_DRAWS, MASKS, STAGES
 from ars.runs.shards import Layout
 from ars.smoothing import SmoothedClassifier
 from ars.workflows.load import load_run
 from ars.workflows.request import Request
 
-if TYPE_CHECKING:
-    from ars.training.progress import Progress
-
 IMAGES = 8
 PICTURE_DRAWS = 100
-PICTURE_SEED = 0  # the same noise in every epoch's picture, so that only the weights differ
 
 
 def take_apart(model: SmoothedClassifier, x: Float[Tensor, "b c h w"], *, seed: int) -> dict[str, NDArray[Any]]:
@@ -96,39 +92,3 @@ def save_average_masks(
     content = io.BytesIO()
     np.savez_compressed(content, allow_pickle=False, **arrays)
     write_whole(folder / MASKS, content.getvalue())
-
-
-def draw_pipeline_of(request: Request, *, device: torch.device) -> None:
-    """Write pipeline.svg of a run: the stages of one draw of the first certified images, with their certificates."""
-    save_stages(request, device=device, images=IMAGES)
-    from ars.report.pipeline import draw_pipeline, load_stages
-    from ars.runs.run import load_runs
-
-    [run] = load_runs([request.folder], name=request.name, partial=True)
-    write_whole(request.folder / PIPELINE, draw_pipeline(run, load_stages(run)).svg)
-
-
-def draw_epoch(folder: Path, model: SmoothedClassifier, benchmark: Benchmark, at: "Progress") -> None:
-    """Write masks/epoch-010.png into a run folder: the stages of one draw of the first validation images.
-
-    Nothing is written for a model without a mask. No global random state is changed.
-    """
-    indices = range(min(IMAGES, benchmark.size("validation")))
-    x, labels = (part.to(next(model.parameters()).device) for part in benchmark.examples("validation", indices))
-    arrays = take_apart(model, x, seed=PICTURE_SEED)
-    if all((array == 1).all() for name, array in arrays.items() if name.startswith("weight_")):
-        return
-    from ars.report.pipeline import draw_one
-
-    with torch.no_grad():
-        answers = model.classifier(torch.as_tensor(arrays["average"], device=x.device)).argmax(dim=1)
-    names = benchmark.class_names
-    picture = draw_one(
-        arrays,
-        truth=[names[label] for label in labels.tolist()],
-        answers=[names[answer] for answer in answers.tolist()],
-        heading=f"{folder.name}, epoch {at.epoch} of {at.epochs}: validation accuracy {at.validation_accuracy:.1%}, "
-        f"mean squared mask {at.mean_square_mask:.2f}",
-    )
-    with whole(folder / "masks" / f"epoch-{at.epoch:03d}.png") as temporary:
-        temporary.write_bytes(picture)

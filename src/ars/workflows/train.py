@@ -26,7 +26,7 @@ from ars.training.loop import Trainer, check_batch
 from ars.training.progress import Progress, Standing
 from ars.training.ranks import AcceleratedRanks, Ranks
 from ars.workflows.load import check_data, check_folder, claim, describe
-from ars.workflows.stages import draw_epoch
+from ars.workflows.pictures import draw_epoch
 from ars.workflows.weights import load_classifier, load_start, pinned
 from ars.workflows.world import World
 
@@ -73,23 +73,6 @@ def scalars(folder: Path) -> Iterator[Callable[[Progress], None]]:
         yield write
 
 
-@dataclass(frozen=True)
-class _Session:
-    """What a run and its starts share: the device, the callbacks, the ranks and the data."""
-
-    device: torch.device
-    report_start: Callable[[Recipe, Progress], None]
-    watch: Callable[[Standing], None]
-    stop: Callable[[], bool]
-    starts: Path | None
-    ranks: Ranks
-    open_data: Opener
-
-    def folder_of(self, start: Recipe, folder: Path) -> Path:
-        """Where the start of the run in this folder is trained."""
-        return folder / START if self.starts is None else start_folder(self.starts, start)
-
-
 def train_run(
     recipe: Recipe,
     folder: Path,
@@ -110,29 +93,103 @@ def train_run(
     Processes that train together share the folder, and only the first writes to it.
     """
     session = _Session(device, report_start, watch, stop, starts, ranks or Ranks(), open_data)
-    return _train(recipe, folder, report, session)
+    return session.train(recipe, folder, report)
 
 
-def _train(recipe: Recipe, folder: Path, report: Callable[[Progress], None], session: _Session) -> bool:
-    device, ranks = session.device, session.ranks
-    ranks.check(recipe.train)
-    recipe = pinned(recipe)
-    if session.starts == folder.parent:
-        _take_over(recipe, folder)
-    if _is_trained(recipe, folder, ranks):
-        return False
-    benchmark = session.open_data(recipe.data, device)
-    model = _untrained(recipe, benchmark, device)
-    check_batch(benchmark, recipe.train)
-    check_data(folder, benchmark, _moments(recipe, benchmark))
-    if not (folder / CHECKPOINT).exists():
-        _check_starts(recipe, folder, session)
-    with _alone(folder, ranks):
-        check_folder(folder, recipe)  # again: another process may have changed it meanwhile
-        if (folder / MODEL).exists():
+@dataclass(frozen=True)
+class _Session:
+    """What a run and its starts share."""
+
+    device: torch.device
+    report_start: Callable[[Recipe, Progress], None]
+    watch: Callable[[Standing], None]
+    stop: Callable[[], bool]
+    starts: Path | None
+    ranks: Ranks
+    open_data: Opener
+
+    def train(self, recipe: Recipe, folder: Path, report: Callable[[Progress], None]) -> bool:
+        """Train the recipe into the folder, or resume there; False if it is already trained."""
+        self.ranks.check(recipe.train)
+        recipe = pinned(recipe)
+        if self.starts == folder.parent:
+            _take_over(recipe, folder)
+        if _is_trained(recipe, folder, self.ranks):
             return False
-        _train_alone(model, benchmark, recipe, folder, report, session)
-    return True
+        benchmark = self.open_data(recipe.data, self.device)
+        model = _untrained(recipe, benchmark, self.device)
+        check_batch(benchmark, recipe.train)
+        check_data(folder, benchmark, _moments(recipe, benchmark))
+        if not (folder / CHECKPOINT).exists():
+            self._check_starts(recipe, folder)
+        with _alone(folder, self.ranks):
+            check_folder(folder, recipe)  # again: another process may have changed it meanwhile
+            if (folder / MODEL).exists():
+                return False
+            self._train_alone(model, benchmark, recipe, folder, report)
+        return True
+
+    def _train_alone(
+        self,
+        model: SmoothedClassifier,
+        benchmark: Benchmark,
+        recipe: Recipe,
+        folder: Path,
+        report: Callable[[Progress], None],
+    ) -> None:
+        """Train a checked model in a locked folder, after its start."""
+        spent = self._train_start(model, recipe, folder)
+        trainer = Trainer(
+            model,
+            benchmark,
+            recipe.train,
+            seed=recipe.seed,
+            precision=choose_precision(recipe.train.precision, self.device),
+            folder=folder,
+            identity=recipe.identity,
+            norm=recipe.certify.norm,
+            ranks=self.ranks,
+            spent=spent,
+        )
+        if self.ranks.first:
+            claim(folder, recipe)
+            describe(folder, benchmark, self.device, _moments(recipe, benchmark))
+
+        def after_epoch(progress: Progress) -> None:
+            report(progress)
+            if recipe.train.pictures_every and progress.epoch % recipe.train.pictures_every == 0:
+                draw_epoch(folder, trainer.evaluated, benchmark, progress)
+
+        trainer.run(report=after_epoch, watch=self.watch, stop=self.stop)
+        if self.ranks.first:
+            write_train_seconds(folder, trainer.seconds)
+            _keep_model(model, recipe, folder)
+        self.ranks.wait()
+
+    def _train_start(self, model: SmoothedClassifier, recipe: Recipe, folder: Path) -> float:
+        """Train the start, if there is one, and load its weights into the model; returns the seconds it took."""
+        start = start_of(recipe)
+        if start is None or (folder / CHECKPOINT).exists():  # a checkpoint already includes the start's weights
+            return 0.0
+        if self.ranks.first:
+            claim(folder, recipe)
+        begun = self._folder_of(start, folder)
+        self.train(start, begun, partial(self.report_start, start))
+        load_start(model, begun / MODEL)
+        return train_seconds(begun) or 0.0
+
+    def _check_starts(self, recipe: Recipe, folder: Path) -> None:
+        """Check the starts that are not trained yet: their data is available, and their models take the images."""
+        for start in starts_of(recipe):
+            folder = self._folder_of(start, folder)
+            if (folder / MODEL).exists():
+                return
+            images = self.open_data(start.data, self.device)
+            _check_model(start, build_model(start, images, self.device), images, self.device)
+
+    def _folder_of(self, start: Recipe, folder: Path) -> Path:
+        """Where the start of the run in this folder is trained."""
+        return folder / START if self.starts is None else start_folder(self.starts, start)
 
 
 @contextmanager
@@ -148,45 +205,6 @@ def _alone(folder: Path, ranks: Ranks) -> Iterator[None]:
         if any(refused for (refused,) in ranks.gather([taken is not None])):
             raise taken or TakenError(f"{folder} is taken; see the message of the first process")
         yield
-
-
-def _train_alone(
-    model: SmoothedClassifier,
-    benchmark: Benchmark,
-    recipe: Recipe,
-    folder: Path,
-    report: Callable[[Progress], None],
-    session: _Session,
-) -> None:
-    """Train a checked model in a locked folder, after its start."""
-    device, ranks = session.device, session.ranks
-    spent = _train_start(model, recipe, folder, session)
-    trainer = Trainer(
-        model,
-        benchmark,
-        recipe.train,
-        seed=recipe.seed,
-        precision=choose_precision(recipe.train.precision, device),
-        folder=folder,
-        identity=recipe.identity,
-        norm=recipe.certify.norm,
-        ranks=ranks,
-        spent=spent,
-    )
-    if ranks.first:
-        claim(folder, recipe)
-        describe(folder, benchmark, device, _moments(recipe, benchmark))
-
-    def after_epoch(progress: Progress) -> None:
-        report(progress)
-        if recipe.train.pictures_every and progress.epoch % recipe.train.pictures_every == 0:
-            draw_epoch(folder, trainer.evaluated, benchmark, progress)
-
-    trainer.run(report=after_epoch, watch=session.watch, stop=session.stop)
-    if ranks.first:
-        write_train_seconds(folder, trainer.seconds)
-        _keep_model(model, recipe, folder)
-    ranks.wait()
 
 
 def _take_over(recipe: Recipe, folder: Path) -> None:
@@ -219,29 +237,6 @@ def _untrained(recipe: Recipe, benchmark: Benchmark, device: torch.device) -> Sm
     if not recipe.at_most:
         check_subset(benchmark, recipe.certify)
     return model
-
-
-def _train_start(model: SmoothedClassifier, recipe: Recipe, folder: Path, session: _Session) -> float:
-    """Train the start, if there is one, and load its weights into the model; returns the seconds it took."""
-    start = start_of(recipe)
-    if start is None or (folder / CHECKPOINT).exists():  # a checkpoint already includes the start's weights
-        return 0.0
-    if session.ranks.first:
-        claim(folder, recipe)
-    begun = session.folder_of(start, folder)
-    _train(start, begun, partial(session.report_start, start), session)
-    load_start(model, begun / MODEL)
-    return train_seconds(begun) or 0.0
-
-
-def _check_starts(recipe: Recipe, folder: Path, session: _Session) -> None:
-    """Check the starts that are not trained yet: their data is available, and their models take the images."""
-    for start in starts_of(recipe):
-        folder = session.folder_of(start, folder)
-        if (folder / MODEL).exists():
-            return
-        images = session.open_data(start.data, session.device)
-        _check_model(start, build_model(start, images, session.device), images, session.device)
 
 
 def _check_model(recipe: Recipe, model: SmoothedClassifier, benchmark: Benchmark, device: torch.device) -> None:

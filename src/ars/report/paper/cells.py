@@ -45,7 +45,6 @@ class Cell:
     title: str
     k: int
     runs: dict[str, Run]
-    """Its certifications by name."""
     vote: Tally | None
     seconds: dict[str, float]
     """How long the parts took: train_seconds, certify_seconds, vote_seconds."""

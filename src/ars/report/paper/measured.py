@@ -8,6 +8,7 @@ from ars.certification.bounds import Bound
 from ars.report.measures import method_name, method_rank
 from ars.report.paper import published
 from ars.report.paper.cells import Cell
+from ars.report.paper.comparisons import KIND, benchmark_of, entries_of, texts
 from ars.report.paper.entries import NOT_RUN, Entry
 from ars.report.paper.notes import NOTHING_ABSTAINS, RADII, SECONDS, annotated, how_much, notes, suffix_of, title_of
 from ars.report.paper.published import Printed
@@ -28,7 +29,6 @@ from ars.report.paper.sheet import (
     where,
     words,
 )
-from ars.report.paper.standard import KIND, benchmark_of, entries_of, texts
 from ars.runs.paths import MAIN
 from ars.runs.run import Run, Settings, alike
 

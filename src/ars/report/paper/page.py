@@ -9,8 +9,8 @@ from ars.report.page import make_page
 from ars.report.paper import published
 from ars.report.paper.by_size import draw_by_size
 from ars.report.paper.cells import Cell
+from ars.report.paper.comparisons import certified_leads, pair_up, vote_leads
 from ars.report.paper.entries import Entry, Lineup, at_one_sigma, entries_by_size
-from ars.report.paper.leads import certified_leads, pair_up, vote_leads
 from ars.report.paper.masks import pictures
 from ars.report.paper.notes import BACKGROUNDS, ONE_COUNT, alphas, other_images, recipe_notes, several_alphas
 from ars.report.paper.sheet import Sheet

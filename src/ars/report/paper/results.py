@@ -10,13 +10,12 @@ from ars.certification.bounds import Bound
 from ars.report.curves import draw_curves
 from ars.report.paper.by_size import draw_by_size
 from ars.report.paper.cells import load_cells
+from ars.report.paper.comparisons import all_leads, appendix, at_a_glance, table_one
 from ars.report.paper.entries import Entry, Lineup, at_one_sigma, entries_by_size, make_entries, make_lineups
-from ars.report.paper.leads import all_leads
 from ars.report.paper.masks import draw_masks, load_masks, where_masks_lie
 from ars.report.paper.measured import all_measures, plain_votes, quoted_points, subset_sizes, what_was_run
 from ars.report.paper.page import make_results_page
 from ars.report.paper.sheet import Sheet, to_csv, to_markdown
-from ars.report.paper.standard import appendix, at_a_glance, table_one
 from ars.report.pipeline import make_pipeline
 from ars.report.writing import remove_others, write_all
 from ars.runs.paths import MAIN, MASKS, RECIPE, digest_of

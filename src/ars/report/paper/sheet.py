@@ -70,7 +70,6 @@ COLUMNS = words(k="k", sigma="σ", method="method")
 WHERE = [*words(benchmark="benchmark"), *COLUMNS]
 """What COLUMNS are in a table of several benchmarks."""
 HOW = words(images="images", draws="draws", alpha="α")
-"""How a number was certified."""
 
 
 def how(entry: Entry) -> dict[str, Value]:
@@ -115,7 +114,6 @@ class Sheet:
     cells: tuple[Cell, ...] = ()
     """The cells of a table that sums over them instead of naming the recipe in every line."""
     lead: str = ""
-    """What is said before the table."""
     files: tuple[Path, ...] = ()
     """What its numbers come from besides the cells' records."""
 

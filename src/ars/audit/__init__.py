@@ -1,1 +1,0 @@
-"""Attempts to break certificates."""
