@@ -34,9 +34,16 @@ def test_settings_come_back_from_the_manifest_as_they_were(folder, tmp_path):
 
 def test_a_manifest_has_every_setting():
     own = {field.name for field in dataclasses.fields(CertifySettings)} - {"examples", "every"}
-    assert manifest().settings.keys() == own
+    assert manifest().settings.keys() == own - {"exact"}, "older manifests do not have it"
     layout = manifest().layout
     assert (layout.examples, layout.every, layout.shard_size) == (7, 3, SHARD_SIZE)
+
+
+def test_a_certification_that_was_begun_in_exact_mode_continues_in_it(tmp_path):
+    begin(tmp_path / "certify" / "test", manifest(settings=dataclasses.replace(SETTINGS, exact=True)))
+    found = begun_settings(tmp_path, "test")
+    assert found is not None
+    assert found.exact
 
 
 def test_without_a_shard_size_that_of_the_records_is_kept():
