@@ -8,8 +8,9 @@ from jaxtyping import Float, Int64, Shaped
 from torch import Tensor, nn
 
 from ars.smoothing.classifier import SmoothedClassifier
+from ars.smoothing.combine import last
 from ars.smoothing.gaussian import Gaussian, check_sigma
-from ars.smoothing.mechanism import Composition, Images, compose, last
+from ars.smoothing.mechanism import Composition, Images, compose
 from ars.theory import Ball, Norm, UnsupportedThreat
 from ars.theory.sukenik import sukenik_radius
 from ars.theory.tradeoff import Gaussian as GaussianTradeOff

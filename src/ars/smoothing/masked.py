@@ -5,9 +5,10 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import nn
 
+from ars.smoothing.combine import minimum_variance
 from ars.smoothing.exact import SAFE, exact_release
 from ars.smoothing.gaussian import Gaussian, refuse_changes
-from ars.smoothing.mechanism import Generators, Images, Release, minimum_variance, normal_like
+from ars.smoothing.mechanism import Generators, Images, Release, normal_like
 from ars.theory import Ball, TradeOff, UnsupportedThreat
 from ars.theory.exact import exact_guarantee
 
