@@ -16,7 +16,7 @@ from fractions import Fraction
 from functools import cache, partial
 from pathlib import Path
 
-from ars.theory.numbers import truncate
+from ars.theory.rounding import truncate
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = (ROOT / "README.md", ROOT / "EXPERIMENTS.md", *sorted((ROOT / "docs").glob("*.md")))

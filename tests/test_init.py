@@ -15,7 +15,7 @@ import ars
         "import ars; dir(ars)",
         "import ars; ars.theory.rs_radius_l2, ars.data.Data, ars.training.TrainSettings",
         "from ars.cli.main import main; main(['--help'])",
-        "import ars.workflows.world",
+        "import ars.workflows.processes",
     ],
 )
 def test_theory_settings_and_help_leave_torch_unloaded(code):

@@ -23,7 +23,7 @@ from ars.theory import (
     rs_radius_l2,
     rs_radius_linf,
 )
-from ars.theory.numbers import not_above, not_below
+from ars.theory.rounding import not_above, not_below
 
 ALMOST_ONE = 1 - 2.0**-53
 LEAST = 5e-324

@@ -26,9 +26,9 @@ from ars.theory import ars_radius_linf
 from ars.workflows.certify import certify_run, image_statistics, sampled_images
 from ars.workflows.imported_model import Given
 from ars.workflows.load import load_run
+from ars.workflows.processes import World
 from ars.workflows.request import Request
 from ars.workflows.train import train_run
-from ars.workflows.world import World
 
 from ..conftest import CPU, TINY, contents, records_of
 

@@ -10,7 +10,7 @@ from PIL import Image
 
 from ars.data.settings import Data
 from ars.recipes.recipe import Start, cell_name
-from ars.recipes.starts import start_folder, start_of
+from ars.recipes.start_sizes import start_folder, start_of
 from ars.runs.lock import TakenError, locked
 from ars.runs.run import train_seconds, write_train_seconds
 from ars.tensors import load_tensors

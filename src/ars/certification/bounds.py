@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 from scipy.special import betainc, betaincc, betainccinv, betaincinv
 
-from ars.theory.numbers import ERROR, as_number
+from ars.theory.rounding import ERROR, as_number
 
 Bound = Literal["cohen", "classes"]
 BOUNDS: tuple[Bound, ...] = get_args(Bound)

@@ -22,7 +22,7 @@ from ars.kernels.precision import Precision, choose_precision
 from ars.smoothing import SmoothedClassifier
 from ars.smoothing.mechanism import Composition, Images
 from ars.theory import Norm
-from ars.theory.numbers import as_whole
+from ars.theory.rounding import as_whole
 
 Image = Float[Tensor, "c h w"]
 

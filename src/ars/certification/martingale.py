@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincc, betaln, ndtr, xlog1py, xlogy
 
-from ars.theory.numbers import ERROR
+from ars.theory.rounding import ERROR
 
 # Tolerance of the level search, in the radius or in Phi^-1 of the level: a larger level costs draws, not soundness.
 CLOSE = 1e-6

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from ars.certification.bounds import Bound, check_alpha, least_draws
 from ars.theory import Norm
-from ars.theory.numbers import as_number, as_whole
+from ars.theory.rounding import as_number, as_whole
 
 Mode = Literal["fixed", "radius", "curve"]
 MODES: tuple[Mode, ...] = get_args(Mode)

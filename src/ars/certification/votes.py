@@ -26,7 +26,7 @@ from ars.smoothing import SmoothedClassifier
 from ars.smoothing.classifier import Combine
 from ars.smoothing.masked import WeightRange
 from ars.smoothing.mechanism import Composition, Generators, Images, Release, one_batch
-from ars.theory.numbers import as_whole
+from ars.theory.rounding import as_whole
 
 Stage = Literal["select", "estimate"]
 Watch = Callable[[int], None]

@@ -26,8 +26,8 @@ from ars.recipes.keys import meanings
 from ars.recipes.read import read_recipe
 from ars.runs.paths import MAIN, RECIPE
 from ars.runs.shards import IncompleteError, merge
+from ars.workflows.processes import World, read_world
 from ars.workflows.request import Request
-from ars.workflows.world import World, read_world
 
 if TYPE_CHECKING:
     from ars.workflows.imported_model import Given

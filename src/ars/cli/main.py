@@ -15,7 +15,7 @@ try:
     from ars.certification.memory import is_short_of_memory
     from ars.cli import certify, data, demo, pack, predict, radius, report, results, sweep, train, vote
     from ars.recipes.read import KINDS, one_of, suggestion
-    from ars.workflows.world import WorldError, read_world
+    from ars.workflows.processes import WorldError, read_world
 except KeyboardInterrupt:  # before main could say so
     say("\nars: interrupted before anything was started")
     sys.exit(130)

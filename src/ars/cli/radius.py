@@ -8,7 +8,7 @@ from fractions import Fraction
 from ars.cli.options import Subparsers, add_command
 from ars.report.measures import show_radius, unit_name
 from ars.theory import NORMS, UnsupportedThreat, ars_radius_l2, ars_radius_linf
-from ars.theory.numbers import truncate
+from ars.theory.rounding import truncate
 
 TEACH = """\
 The certified radius of a prediction, from noise levels and class probabilities, rounded down.

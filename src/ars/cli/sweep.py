@@ -16,10 +16,10 @@ from ars.cli.vote import sentence, vote_with_progress
 from ars.runs.lock import locked
 from ars.runs.paths import MODEL
 from ars.runs.shards import SHARD_SIZE
+from ars.workflows.processes import one_process
 from ars.workflows.sweeps.file import Cell, Sweep, read_sweep
 from ars.workflows.sweeps.plan import Budget, Plan, Row, Times, make_plan
 from ars.workflows.sweeps.state import cell_request, cell_settings, remaining_work
-from ars.workflows.world import one_process
 
 if TYPE_CHECKING:
     from ars.data.benchmark import Opener

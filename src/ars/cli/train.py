@@ -14,9 +14,9 @@ from ars.cli.views import describe_epoch, describe_step, open_view
 from ars.recipes.keys import list_keys, recipe_keys
 from ars.recipes.read import read_recipe
 from ars.recipes.recipe import Recipe, cell_name
-from ars.recipes.starts import start_of
+from ars.recipes.start_sizes import start_of
 from ars.runs.paths import CHECKPOINT, MODEL, RECIPE
-from ars.workflows.world import read_team
+from ars.workflows.processes import read_team
 
 if TYPE_CHECKING:
     from ars.data.benchmark import Opener

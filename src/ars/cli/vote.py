@@ -10,7 +10,7 @@ from ars.cli.interrupt import stoppable
 from ars.cli.options import Subparsers, add_classifier, add_command, add_device, add_places, limit_memory, recipe_of
 from ars.cli.views import View
 from ars.runs.vote_count import Tally
-from ars.workflows.world import one_process
+from ars.workflows.processes import one_process
 
 if TYPE_CHECKING:
     from ars.data.benchmark import Opener

@@ -14,7 +14,7 @@ from ars.data.settings import PLACES, Data
 from ars.methods.registry import method_called
 from ars.runs.paths import NOT_OF_WEIGHTS
 from ars.theory.generalised_normal import check_shape
-from ars.theory.numbers import as_whole
+from ars.theory.rounding import as_whole
 from ars.training.settings import TrainSettings
 
 

@@ -15,7 +15,7 @@ from ars.methods.registry import methods
 from ars.runs.records import Record, ReportError
 from ars.runs.run import Run
 from ars.theory import Norm
-from ars.theory.numbers import truncate
+from ars.theory.rounding import truncate
 
 COLUMNS = 4  # of round radii in a table
 ROUNDING = 1e-15  # a few units in the last place

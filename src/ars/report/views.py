@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from ars.certification.bounds import Bound
 from ars.report.grouping import Group, comparable, standard_lead
 from ars.report.measures import Lead, Spread, rounded, show_radius, unit_name
-from ars.report.pipeline import Pipeline
+from ars.report.pipeline_figure import Pipeline
 from ars.report.rendering import UNDECIDED, WIDE, Column, make_columns, note, percent
 from ars.report.table import Block, Row
 from ars.runs.run import Run

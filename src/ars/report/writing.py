@@ -12,7 +12,7 @@ from ars.report.grouping import Group, make_sections
 from ars.report.measures import Spread, norm_name
 from ars.report.page import make_page
 from ars.report.paper import published
-from ars.report.pipeline import Pipeline, make_pipeline
+from ars.report.pipeline_figure import Pipeline, make_pipeline
 from ars.report.rendering import images_csv, to_json, to_markdown
 from ars.report.table import Block, Table, make_table
 from ars.report.views import Member, View

@@ -10,7 +10,7 @@ from ars.smoothing.exact import SAFE, exact_release
 from ars.smoothing.mechanism import SCALE_ERROR, Generators, Images, Release, Step, normal_like
 from ars.theory import Ball, TradeOff
 from ars.theory.exact import exact_guarantee
-from ars.theory.numbers import as_number, up
+from ars.theory.rounding import as_number, up
 from ars.theory.tradeoff import Gaussian as GaussianTradeOff
 
 UNITS = 255 * 256

@@ -11,7 +11,7 @@ from ars.theory import Ball, Norm, TradeOff, UnsupportedThreat
 from ars.theory.composition import repeat
 from ars.theory.generalised_normal import GeneralisedNormal as GeneralisedNormalTradeOff
 from ars.theory.generalised_normal import check_shape, noise_scale
-from ars.theory.numbers import up
+from ars.theory.rounding import up
 from ars.theory.tradeoff import Gaussian as GaussianTradeOff
 from ars.theory.unicr import unicr_radius_linf
 

@@ -3,8 +3,8 @@
 import math
 from collections.abc import Sequence
 
-from ars.theory.numbers import as_number, as_whole, up
 from ars.theory.numeric import Numeric, numeric
+from ars.theory.rounding import as_number, as_whole, up
 from ars.theory.tradeoff import Approximate, Gaussian, Profiled, TradeOff
 
 

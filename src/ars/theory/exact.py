@@ -12,7 +12,7 @@ the exact number times 1 + RELATIVE_ERROR at most.
 
 import math
 
-from ars.theory.numbers import up
+from ars.theory.rounding import up
 from ars.theory.threat import Ball
 from ars.theory.tradeoff import Approximate, Gaussian
 

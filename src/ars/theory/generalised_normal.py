@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaincc, gammainccinv
 
-from ars.theory.numbers import ERROR, as_number, down
+from ars.theory.rounding import ERROR, as_number, down
 from ars.theory.tradeoff import check_level
 
 # exp(-G) is 0 in float64 beyond this, so the tail needs no search further out

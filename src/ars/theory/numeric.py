@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ars.theory.numbers import ERROR
+from ars.theory.rounding import ERROR
 from ars.theory.tradeoff import Profiled, check_level
 
 Floats = NDArray[np.float64]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from scipy.special import ndtri
 
 from ars.theory.composition import total_noise
-from ars.theory.numbers import ERROR, down, not_above, not_below
+from ars.theory.rounding import ERROR, down, not_above, not_below
 from ars.theory.threat import Ball, Norm, check_dim
 from ars.theory.tradeoff import Gaussian, TradeOff
 

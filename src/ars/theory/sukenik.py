@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammainc, gammaincc, ndtri
 
-from ars.theory.numbers import as_number, down, not_above
 from ars.theory.radius import rs_radius_l2
+from ars.theory.rounding import as_number, down, not_above
 from ars.theory.threat import Norm, check_dim, check_norm
 
 # SciPy's incomplete gamma functions are accurate to about 1e-13 up to here, except in the far lower tail, where a

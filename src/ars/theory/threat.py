@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from ars.theory.numbers import as_number, as_whole
+from ars.theory.rounding import as_number, as_whole
 
 Norm = Literal["l2", "linf"]
 NORMS: tuple[Norm, ...] = get_args(Norm)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr, ndtri
 
-from ars.theory.numbers import ERROR, down
+from ars.theory.rounding import ERROR, down
 
 
 @runtime_checkable

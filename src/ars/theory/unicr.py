@@ -24,9 +24,9 @@ import numpy as np
 from scipy.special import gammaincc
 
 from ars.theory.generalised_normal import GeneralisedNormal, check_shape, large_dim_noise, noise_scale
-from ars.theory.numbers import as_number, down, not_above, not_below
 from ars.theory.numeric import Floats, Numeric, convolution_power
 from ars.theory.radius import ars_radius_linf
+from ars.theory.rounding import as_number, down, not_above, not_below
 
 # Levels, in standard deviations of S, of the lines that bound Psi.
 LEVELS = np.arange(0.0, 9.0, 1e-3)

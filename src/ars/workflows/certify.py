@@ -24,8 +24,8 @@ from ars.runs.records import Record
 from ars.runs.shards import Layout, Manifest, begin, read_manifest, read_shard, write_shard
 from ars.runs.test_images import ImageStats, Judged, check_files, keep_files
 from ars.workflows.hardware import write_environment
+from ars.workflows.processes import World
 from ars.workflows.request import Progress, Request
-from ars.workflows.world import World
 
 SAMPLED = 16
 

@@ -6,7 +6,7 @@ import torch
 
 from ars.atomic import whole, write_whole
 from ars.data.benchmark import Benchmark
-from ars.report.pipeline import draw_one, draw_pipeline, load_stages
+from ars.report.pipeline_figure import draw_one, draw_pipeline, load_stages
 from ars.runs.paths import PIPELINE
 from ars.runs.run import load_runs
 from ars.smoothing import SmoothedClassifier

@@ -15,7 +15,7 @@ from ars.data.benchmark import Benchmark, Moments, Opener, open_benchmark
 from ars.kernels.precision import choose_precision
 from ars.recipes.build import build_model, check_certifiable, check_subset
 from ars.recipes.recipe import Recipe
-from ars.recipes.starts import begun_as_start, start_folder, start_of, starts_of
+from ars.recipes.start_sizes import begun_as_start, start_folder, start_of, starts_of
 from ars.recipes.user_code import check_fit
 from ars.runs.lock import TakenError, locked
 from ars.runs.paths import CHECKPOINT, MODEL, RECIPE, START
@@ -27,8 +27,8 @@ from ars.training.progress import Progress, Standing
 from ars.training.ranks import AcceleratedRanks, Ranks
 from ars.workflows.load import check_data, check_folder, claim, describe
 from ars.workflows.pictures import draw_epoch
+from ars.workflows.processes import World
 from ars.workflows.weights import load_classifier, load_start, pinned
-from ars.workflows.world import World
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard.writer import SummaryWriter

@@ -23,7 +23,7 @@ from ars.runs.lock import locked
 from ars.runs.paths import BEGUN_VOTE, VOTE
 from ars.runs.test_images import OTHER_ORDER, difference
 from ars.runs.vote_count import Tally, read_tally
-from ars.theory.numbers import as_whole
+from ars.theory.rounding import as_whole
 from ars.workflows.certify import image_statistics, sampled_images
 from ars.workflows.load import load_run
 

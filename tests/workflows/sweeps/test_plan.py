@@ -10,7 +10,7 @@ from safetensors.numpy import save_file
 
 from ars.data.settings import Data
 from ars.recipes.recipe import Start, cell_name
-from ars.recipes.starts import shared_folder, start_of
+from ars.recipes.start_sizes import shared_folder, start_of
 from ars.workflows.sweeps.file import Rough
 from ars.workflows.sweeps.plan import Budget, Recorded, Times, make_plan
 from ars.workflows.sweeps.state import Left

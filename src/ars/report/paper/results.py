@@ -16,7 +16,7 @@ from ars.report.paper.masks import draw_masks, load_masks, where_masks_lie
 from ars.report.paper.measured import all_measures, plain_votes, quoted_points, subset_sizes, what_was_run
 from ars.report.paper.page import make_results_page
 from ars.report.paper.sheet import Sheet, to_csv, to_markdown
-from ars.report.pipeline import make_pipeline
+from ars.report.pipeline_figure import make_pipeline
 from ars.report.writing import remove_others, write_all
 from ars.runs.paths import MAIN, MASKS, RECIPE, digest_of
 from ars.runs.records import ReportError

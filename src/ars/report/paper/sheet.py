@@ -13,7 +13,7 @@ from ars.report.paper.cells import Cell
 from ars.report.paper.entries import NOT_RUN, Entry
 from ars.report.paper.published import Printed
 from ars.report.rendering import UNDECIDED
-from ars.theory.numbers import truncate
+from ars.theory.rounding import truncate
 
 
 @dataclass(frozen=True)

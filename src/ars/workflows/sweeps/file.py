@@ -15,7 +15,7 @@ from ars.methods.registry import method_called
 from ars.recipes.keys import recipe_keys
 from ars.recipes.read import read_mapping, read_recipe, validated
 from ars.recipes.recipe import Recipe, cell_name
-from ars.theory.numbers import as_whole
+from ars.theory.rounding import as_whole
 
 
 def portable(recipe: Recipe) -> Recipe:

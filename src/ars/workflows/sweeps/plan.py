@@ -9,7 +9,7 @@ from typing import Literal
 
 from ars.certification.settings import Schedule
 from ars.recipes.recipe import Recipe
-from ars.recipes.starts import begun_as_start, cell_folder, epochs_in_all, in_epochs_of, start_folder, starts_of
+from ars.recipes.start_sizes import begun_as_start, cell_folder, epochs_in_all, in_epochs_of, start_folder, starts_of
 from ars.runs.paths import CHECKPOINT, MAIN, MODEL, records_folder
 from ars.runs.run import train_seconds
 from ars.runs.shards import merge

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from ars.report.pipeline import draw_pipeline, load_stages
+from ars.report.pipeline_figure import draw_pipeline, load_stages
 from ars.runs.records import ReportError
 from ars.runs.run import load_runs
 

@@ -1,4 +1,4 @@
-"""Numbers on their way in and out: arguments are taken exactly, and results are rounded to the safe side.
+"""Rounding to the safe side, and arguments that are taken exactly.
 
 Arguments come from Python, NumPy or torch; text and booleans are refused, and nothing is truncated. A float64 result is
 moved past its error bound: noise and privacy loss up, probabilities and radii down. The bound is generous (the

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ars.theory import Ball, Gaussian, certified_radius, split_noise, sukenik_radius, unicr_radius_linf
 from ars.theory.composition import noise_of_share, repeat, total_noise
 from ars.theory.generalised_normal import check_shape
-from ars.theory.numbers import ERROR, as_number, as_whole, down, truncate, up
+from ars.theory.rounding import ERROR, as_number, as_whole, down, truncate, up
 
 NO_NUMBERS = ["0.5", None, True, [0.5], np.array([0.5, 0.25]), 0.5j, b"1"]
 

@@ -7,7 +7,7 @@ import pytest
 from ars.data.settings import Data
 from ars.recipes.read import read_recipe
 from ars.recipes.recipe import Classifier, RecipeError, Start
-from ars.recipes.starts import epochs_in_all, start_of, starts_of
+from ars.recipes.start_sizes import epochs_in_all, start_of, starts_of
 from ars.training.settings import MaskPrior
 
 from ..conftest import TINY

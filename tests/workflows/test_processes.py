@@ -1,6 +1,6 @@
 import pytest
 
-from ars.workflows.world import World, WorldError, read_team, read_world
+from ars.workflows.processes import World, WorldError, read_team, read_world
 
 TORCHRUN = {"RANK": "3", "WORLD_SIZE": "8", "LOCAL_RANK": "1"}
 ARRAY = {"SLURM_ARRAY_TASK_ID": "1", "SLURM_ARRAY_TASK_COUNT": "2"}
