@@ -71,6 +71,20 @@ def test_the_radius_is_the_closed_form_at_the_stated_bounds(counts, bound):
     assert answer.radius == pytest.approx(closed, rel=1e-10, abs=1e-15)
 
 
+@pytest.mark.parametrize("alpha", [0.3, 0.05, 0.001, 1e-6])
+def test_the_bounds_are_those_of_the_requested_alpha(alpha):
+    """Clopper and Pearson's, from the quantiles of the beta distribution."""
+    hits, second, n = 900, 60, 1000
+    cohens = concluded([9, 1, 0], [hits, second, n - hits - second], alpha=alpha)
+    assert cohens.p_lower == pytest.approx(beta.ppf(alpha, hits, n - hits + 1), rel=1e-6)
+    assert cohens.p_upper == pytest.approx(1 - cohens.p_lower, rel=1e-6)
+    classes = concluded([9, 1, 0], [hits, second, n - hits - second], alpha=alpha, bound="classes")
+    assert classes.p_lower == pytest.approx(beta.ppf(0.9 * alpha, hits, n - hits + 1), rel=1e-6)
+    assert classes.p_upper == pytest.approx(
+        min(1 - classes.p_lower, beta.isf(0.1 * alpha / 2, second + 1, n - second)), rel=1e-6
+    )
+
+
 def test_the_class_is_chosen_by_the_selection_draws_alone():
     """An estimate that disagrees with the selection is an abstention, not a change of mind."""
     answer = concluded([9, 1], [10, 990])
