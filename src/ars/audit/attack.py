@@ -1,0 +1,193 @@
+"""Attacks on a smoothed classifier: images within a ball that take the votes away from a label.
+
+Three kinds. "gradient" follows the gradient through the noise, averaged over draws (expectation over transformation).
+"transfer" follows that of the pipeline without noise. "search" tries random patches and needs no gradient. An attack
+only finds candidates; ars.audit.verdict decides on fresh draws whether one changes the label.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from ars.smoothing import SmoothedClassifier
+from ars.smoothing.mechanism import Draw, Generators, Images, Tape
+from ars.theory import Norm
+from ars.theory.rounding import as_whole
+from ars.training.attack import attack, into_ball, length
+
+Kind = Literal["gradient", "transfer", "search"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+DRAWS_AT_ONCE = 1024
+LARGEST_PATCH = 0.3  # of an image's side, at the start of a search
+TRIALS = 4  # of a search, per gradient step, since a trial needs no backward pass and only sees part of the image
+
+
+@dataclass(frozen=True)
+class AttackSettings:
+    """How hard to try.
+
+    Args:
+        steps: gradient steps per start.
+        draws: noisy draws per step.
+        restarts: how many starts; the first is the image itself, the others are random.
+        seed: seed of the attack's noise.
+    """
+
+    steps: int = 30
+    draws: int = 64
+    restarts: int = 2
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "draws", "restarts"):
+            as_whole(name, getattr(self, name), least=1)
+
+
+class Silent(Tape):
+    """Noise that is 0: the pipeline as it would be without noise."""
+
+    def __init__(self) -> None:
+        super().__init__(torch.Generator())
+
+    def play(self, x: Images, draw: Draw) -> Images:
+        """Zeros shaped like x."""
+        return torch.zeros(x.shape, dtype=torch.float32, device=x.device)
+
+
+class Attacker:
+    """Attacks images [b, c, h, w], each with its label and its radius, through a model in eval mode.
+
+    The first start is aimed at the runner-up of each image, if it is given; otherwise the best rival is pursued. Of all
+    starts the one is returned at which the label does worst on draws that no start has used.
+    """
+
+    def __init__(self, model: SmoothedClassifier, norm: Norm, settings: AttackSettings) -> None:
+        if model.training:
+            raise ValueError("the model is in training mode; call model.eval() first")
+        if model.mechanism.exact:
+            raise ValueError("rounded noise has no gradient; attack the same model without exact mode")
+        self.model, self.norm, self.settings = model, norm, settings
+
+    def __call__(
+        self, kind: Kind, images: Images, labels: Tensor, radii: Tensor, runners_up: Tensor | None = None
+    ) -> Images:
+        """Images in [0, 1], each within its radius of the given one."""
+        if kind not in KINDS:
+            raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
+        size = max(1, DRAWS_AT_ONCE // self.settings.draws)
+        generator = torch.Generator(images.device).manual_seed(self.settings.seed)
+        epsilon = radii.to(images).view(-1, 1, 1, 1)
+        parts = [slice(first, first + size) for first in range(0, len(images), size)]
+        aims = [None if runners_up is None else runners_up[part] for part in parts]
+        return torch.cat([
+            self._strongest(kind, images[part], labels[part], epsilon[part], aim, generator)
+            for part, aim in zip(parts, aims, strict=True)
+        ])  # fmt: skip
+
+    def _strongest(
+        self,
+        kind: Kind,
+        images: Images,
+        labels: Tensor,
+        epsilon: Tensor,
+        runners_up: Tensor | None,
+        generator: torch.Generator,
+    ) -> Images:
+        found, margins = [], []
+        for restart in range(self.settings.restarts):
+            start = self._random(images, epsilon, generator) if restart else torch.zeros_like(images)
+            aim = None if restart else runners_up
+            if kind == "search":
+                found.append(self._search(images, labels, epsilon, start, aim, generator))
+            else:
+                found.append(self._climb(images, labels, epsilon, start, aim, generator, silent=kind == "transfer"))
+            unused = torch.Generator(images.device).manual_seed(self.settings.seed + 2**31)
+            with torch.no_grad():
+                margins.append(self._margin(found[-1], labels, None, unused, self.settings.draws))
+        best = torch.stack(margins).argmin(dim=0)
+        return torch.stack(found)[best, torch.arange(len(images), device=images.device)]
+
+    def _climb(
+        self,
+        images: Images,
+        labels: Tensor,
+        epsilon: Tensor,
+        start: Images,
+        aim: Tensor | None,
+        generator: torch.Generator,
+        *,
+        silent: bool,
+    ) -> Images:
+        """Projected gradient steps, with fresh noise in each."""
+
+        def loss(moved: Images) -> Tensor:
+            noise, draws = (Silent(), 1) if silent else (generator, self.settings.draws)
+            return -self._margin(moved, labels, aim, noise, draws).sum()
+
+        return attack(loss, images, epsilon=epsilon, steps=self.settings.steps, norm=self.norm, start=start)
+
+    @torch.no_grad()
+    def _search(
+        self,
+        images: Images,
+        labels: Tensor,
+        epsilon: Tensor,
+        start: Images,
+        aim: Tensor | None,
+        generator: torch.Generator,
+    ) -> Images:
+        """Random patches, kept where they lower the margin on the same draws (in the manner of Square Attack)."""
+        seed, trials = (
+            int(torch.randint(2**31, (), generator=generator, device=images.device)),
+            TRIALS * self.settings.steps,
+        )
+
+        def margins(moved: Images) -> Tensor:
+            same = torch.Generator(images.device).manual_seed(seed)
+            return self._margin(images + moved, labels, aim, same, self.settings.draws)
+
+        moved = into_ball((images + start).clamp(0, 1) - images, epsilon, self.norm)
+        least = margins(moved)
+        for trial in range(trials):
+            side = max(1, round(LARGEST_PATCH * images.shape[-1] * (1 - trial / trials)))
+            tried = self._with_patch(moved, side, epsilon, generator)
+            tried = into_ball((images + tried).clamp(0, 1) - images, epsilon, self.norm)
+            margin = margins(tried)
+            lower = margin < least
+            moved, least = torch.where(lower.view(-1, 1, 1, 1), tried, moved), torch.where(lower, margin, least)
+        return (images + moved).clamp(0, 1)
+
+    def _with_patch(self, moved: Images, side: int, epsilon: Tensor, generator: torch.Generator) -> Images:
+        """One random square of every image at +-epsilon per channel (Linf), or raised by a share of it (L2)."""
+        count, channels, height, width = moved.shape
+
+        def random(most: int, *shape: int) -> Tensor:
+            return torch.randint(0, most, shape, generator=generator, device=moved.device)
+
+        signs = random(2, count, channels, 1, 1) * 2 - 1
+        top, left = random(height - side + 1, count, 1, 1, 1), random(width - side + 1, count, 1, 1, 1)
+        row = torch.arange(height, device=moved.device).view(1, 1, -1, 1)
+        column = torch.arange(width, device=moved.device).view(1, 1, 1, -1)
+        inside = (row >= top) & (row < top + side) & (column >= left) & (column < left + side)
+        if self.norm == "linf":
+            return torch.where(inside, signs * epsilon, moved)
+        return torch.where(inside, moved + signs * epsilon / (side * math.sqrt(channels)), moved)
+
+    def _random(self, images: Images, epsilon: Tensor, generator: torch.Generator) -> Images:
+        """A random place in the ball (Linf), or on its surface (L2)."""
+        if self.norm == "linf":
+            return epsilon * torch.empty_like(images).uniform_(-1, 1, generator=generator)
+        noise = torch.empty_like(images).normal_(generator=generator)
+        return epsilon * noise / length(noise)
+
+    def _margin(self, images: Images, labels: Tensor, aim: Tensor | None, noise: Generators, draws: int) -> Tensor:
+        """ln of the label's mean probability over the draws, less that of the aim or of the best other class."""
+        logits = self.model(images.repeat_interleave(draws, dim=0), noise)
+        mean = logits.float().log_softmax(dim=1).view(len(images), draws, -1).logsumexp(dim=1)
+        own = mean.gather(1, labels.view(-1, 1)).squeeze(1)
+        others = mean.scatter(1, labels.view(-1, 1), -math.inf).amax(dim=1)
+        margin: Tensor = own - (others if aim is None else mean.gather(1, aim.view(-1, 1)).squeeze(1))
+        return margin
