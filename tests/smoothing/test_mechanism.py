@@ -2,7 +2,7 @@ import math
 
 import pytest
 import torch
-from scipy.stats import kstest
+from scipy.stats import binom, kstest, norm
 from torch import nn
 
 from ars.smoothing import Composition, Gaussian, MaskedGaussian, compose
@@ -25,6 +25,15 @@ def test_noise_is_standard_normal_in_float32_whatever_the_image_is():
     assert noise.dtype == torch.float32
     assert noise.shape == x.shape
     assert kstest(noise.flatten().numpy(), "norm").pvalue > 1e-3
+
+
+@pytest.mark.parametrize("beyond", [3.0, 4.0, 4.7])
+def test_noise_has_normal_tails(beyond):
+    """Of two million draws, as many lie beyond as should; a false alarm has probability 2e-6, and the seed is fixed."""
+    noise = normal_like(torch.zeros(40, 3, 128, 130), generator(7)).abs()
+    expected = binom(noise.numel(), 2 * norm.sf(beyond))
+    assert expected.ppf(1e-6) <= int((noise > beyond).sum()) <= expected.isf(1e-6)
+    assert expected.cdf(0) < 0.01, "there is a tail to be seen"
 
 
 def test_no_two_images_of_a_batch_share_noise():
