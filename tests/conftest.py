@@ -2,6 +2,7 @@ import dataclasses
 
 import pytest
 import torch
+from hypothesis import settings
 
 from ars.certification.settings import CertifySettings
 from ars.recipes.recipe import Classifier, Data, Mask, Recipe
@@ -11,6 +12,10 @@ from ars.workflows.certify import certify_run
 from ars.workflows.request import Request
 from ars.workflows.stages import save_stages
 from ars.workflows.train import train_run
+
+# a slow machine is no failure
+settings.register_profile("ars", deadline=None)
+settings.load_profile("ars")
 
 TINY = Recipe(
     data=Data(passes=1),

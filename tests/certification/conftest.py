@@ -2,17 +2,12 @@
 
 import pytest
 import torch
-from hypothesis import settings
 from torch import nn
 
 from ars.certification.votes import VoteCounter
 from ars.smoothing import Gaussian, MaskedGaussian, SmoothedClassifier, compose, last, minimum_variance
 
 from .user_parts import Calls
-
-# a slow machine is no failure
-settings.register_profile("ars", deadline=None)
-settings.load_profile("ars")
 
 
 class Threshold(nn.Module):

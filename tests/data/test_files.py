@@ -142,3 +142,12 @@ def test_what_is_not_there_is_named(files, tmp_path):
     (tmp_path / "text.dat").write_text("no archive")
     with pytest.raises(DataError, match="another kind"):
         Files(tmp_path / "text.dat")
+
+
+def test_an_entry_that_would_fill_the_memory_is_not_unpacked(tmp_path, monkeypatch):
+    path = tmp_path / "images.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.png", bytes(2**20))
+    monkeypatch.setattr("ars.data.files.LARGEST_FILE", 2**19)
+    with pytest.raises(DataError, match=r"a\.png"):
+        Files(path).read("a.png")

@@ -61,7 +61,7 @@ def test_dotted_overrides_change_single_values():
         ("train: {epochs: }", "train.epochs is empty"),
         ("start: {through: }", "start.through is empty"),
         ("1: 2", "key 1"),
-        ("a: &a [*a]", "contains itself"),
+        ("a: &a [*a]", "aliases"),
         ("sigma: " + 3000 * "[" + 3000 * "]", "nested too deeply"),
         # what the parts of a recipe refuse
         ("sigma: -1", "sigma .*-1"),

@@ -96,10 +96,12 @@ def test_a_file_cut_anywhere_in_its_last_line_keeps_all_whole_lines(tmp_path):
 @pytest.mark.parametrize(
     "garbage",
     [
-        "not json", "", "{}", "[]", "3", "null", '"text"', "true", "NaN", '{"truth": 1}', "\x00\x00\x00",
+        "not json", "", "{}", 100_000 * "[", "[]", "3", "null", '"text"', "true", "NaN", '{"truth": 1}', "\x00\x00\x00",
         *(json.dumps({**CONTENT, **changes}) for changes in (
             {"new_field": 1}, {"counts": 5}, {"schedule": {"mode": "fixed"}}, {"ended": "given up"}, {"label": None},
             {"radius": -1.0}, {"radius": "0.1"},
+            {"truth": [1]}, {"radii": []}, {"seconds": "x"}, {"truth": True}, {"subset": 3}, {"model": None},
+            {"sigmas": [[0.5]]}, {"counts": [1.5]}, {"norm": "l1"}, {"exact": 1},
         )),
         *(json.dumps({k: v for k, v in CONTENT.items() if k != lost}) for lost in ("radius", "truth", "schedule")),
         ONE.to_json()[:-20],

@@ -2,15 +2,10 @@
 
 import pytest
 import torch
-from hypothesis import settings
 from torch import nn
 
 from ars.smoothing import Release, Step
 from ars.theory import Gaussian as GaussianTradeOff
-
-# a slow machine is no failure
-settings.register_profile("ars", deadline=None)
-settings.load_profile("ars")
 
 
 class SmoothMask(nn.Module):

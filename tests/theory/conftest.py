@@ -4,12 +4,8 @@ from collections.abc import Callable
 
 import mpmath
 import pytest
-from hypothesis import settings
 from mpmath import mpf
 
-# a slow machine is no failure
-settings.register_profile("ars", deadline=None)
-settings.load_profile("ars")
 mpmath.mp.dps = 50
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from ars.data.settings import DataError
 
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
+LARGEST_FILE = 512 << 20  # bytes of one image or table
 READ_WHOLE = 256 << 20  # bytes that a digest may read, a second or so
 
 
@@ -75,6 +76,8 @@ class Files:
     def read(self, name: str) -> bytes:
         """The bytes of a file."""
         try:
+            if (length := self._length(name)) > LARGEST_FILE:
+                raise DataError(f"{name} in {self.path} has {length / 2**20:,.0f} MB, which no image or table has")
             return (self.path / name).read_bytes() if self.path.is_dir() else self._zip().read(self._prefix + name)
         except (FileNotFoundError, KeyError):
             raise DataError(f"{self.path} holds no {name}") from None

@@ -4,6 +4,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+DEEPEST = 1202
+
 
 def cifar_resnet(depth: int, classes: int, *, block_scale: float = 1.0) -> "CifarResNet":
     """A CIFAR ResNet (20, 32, ..., 110) for normalised RGB images [b, 3, h, w] of any size, with random weights.
@@ -12,8 +14,8 @@ def cifar_resnet(depth: int, classes: int, *, block_scale: float = 1.0) -> "Cifa
     the training of deep networks (Goyal et al., 2017, section 5.1).
     """
     blocks, remainder = divmod(depth - 2, 6)
-    if remainder or blocks < 1:
-        raise ValueError(f"a CIFAR ResNet has depth 6n + 2 with n >= 1 (20, 32, 44, 56, 110), got {depth}")
+    if remainder or not 8 <= depth <= DEEPEST:
+        raise ValueError(f"a CIFAR ResNet has depth 6n + 2 (20, 32, 44, 56, 110), from 8 to {DEEPEST}, got {depth}")
     network = CifarResNet(blocks, check_classes(classes))
     for block in (*network.layer1, *network.layer2, *network.layer3):
         assert isinstance(block, BasicBlock)

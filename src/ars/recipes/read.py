@@ -15,6 +15,7 @@ import yaml
 from ars.data.settings import KEYS
 from ars.recipes.keys import recipe_keys
 from ars.recipes.recipe import Recipe, RecipeError
+from ars.untrusted import PlainLoader, parse_yaml, read_text
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -48,8 +49,8 @@ def suggestion(word: str, words: Sequence[str]) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
-class Loader(yaml.SafeLoader):
-    """YAML in which 1e-3 is a number, as in YAML 1.2, and no key may be given twice."""
+class Loader(PlainLoader):
+    """YAML in which no key may be given twice."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """The mapping, unless a key is repeated."""
@@ -63,23 +64,14 @@ class Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-NUMBER = re.compile(r"^[-+]?(\d[\d_]*)(\.[\d_]*)?[eE][-+]?\d+$")
-Loader.add_implicit_resolver("tag:yaml.org,2002:float", NUMBER, list("-+0123456789"))
-
-
 def read_mapping(path: Path, what: str, example: str) -> dict[str, Any]:
     """The keys and values of a YAML file; what names its content, example one of its keys."""
     try:
-        content = yaml.load(path.read_text(encoding="utf-8"), Loader)
-        json.dumps(content, default=str)
+        content = parse_yaml(read_text(path), Loader)
     except UnicodeDecodeError as error:
         raise ValueError(f"it is not a text file; write the {what} in YAML") from error
-    except RecursionError as error:
-        raise ValueError(f"it is nested too deeply for a {what}; fix it") from error
-    except yaml.YAMLError as error:
-        raise ValueError(f"it is not valid YAML: {' '.join(str(error).split())}; fix it") from error
     except ValueError as error:
-        raise ValueError("a value contains itself; fix it" if "ircular" in str(error) else str(error)) from error
+        raise ValueError(f"{error}; fix it") from error
     if not isinstance(content, dict):
         found = "it is empty" if content is None else f"it holds a {type(content).__name__}"
         raise ValueError(f"{found}; a {what} has keys such as {example!r}")
@@ -193,8 +185,8 @@ def _put(content: dict[str, Any], name: str, text: str) -> None:
         content = inner
     takes = (kind, *get_args(kind)) if get_origin(kind) is not tuple else ()
     try:
-        value = yaml.load(text, Loader)
-    except yaml.YAMLError:
+        value = parse_yaml(text, Loader)
+    except ValueError:
         value = text
     other = (value is None and NoneType in takes) or (isinstance(value, int | float) and float in takes)
     content[last] = value if other or not any(part is str or get_origin(part) is Literal for part in takes) else text
@@ -215,8 +207,8 @@ def _located(sentence: str, path: Path | None, overrides: Mapping[str, str]) -> 
 def imported_model(path: Path) -> dict[str, Any] | None:
     """The content of a recipe.yaml that describes an imported model, else None; nothing is imported here."""
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError):
+        content = parse_yaml(read_text(path))
+    except (OSError, ValueError):
         return None  # read_recipe reports the error
     match content:
         case {"model": str(), "sigma": float(), "data": {"kind": kind}} if kind in KEYS:

@@ -13,6 +13,7 @@ from ars.report.style import BAD, GOOD, INK, MUTED, Picture, data_uri, fit, styl
 from ars.runs.paths import PACKED
 from ars.runs.records import ReportError
 from ars.runs.run import Run
+from ars.untrusted import check_unpacked
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,6 +54,7 @@ def load_stages(run: Run) -> Stages:
     if run.stages is None:
         raise ReportError(f"{run.path} has no stages; run `ars certify {run.path} --stages N` first")
     try:
+        check_unpacked(run.stages)
         with np.load(run.stages, allow_pickle=False) as arrays:
             content: dict[str, Images] = {name: arrays[name] for name in arrays.files}
         n = len(content["index"])

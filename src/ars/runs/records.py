@@ -6,11 +6,15 @@ An incomplete last line, for example after a disk failure, is ignored; its image
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
+from functools import cache
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ars.certification.certificate import Certificate
-from ars.certification.settings import Schedule
+from ars.untrusted import parse_json, read_text
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 
 class ReportError(ValueError):
@@ -51,25 +55,42 @@ class Record:
     @classmethod
     def from_json(cls, line: str) -> Self:
         """Read a line; a missing or unknown field is an error."""
-        raw: dict[str, Any] = json.loads(line)
+        raw: dict[str, Any] = parse_json(line)
         if not isinstance(raw, dict):
             raise TypeError(f"expected an object, got {type(raw).__name__}")
-        others = {name: raw.pop(name) for name in ("truth", "subset", "seconds")} | {"model": raw.pop("model", "")}
-        raw.setdefault("exact", False)
-        expected = {field.name for field in fields(Certificate)}
-        if raw.keys() != expected:
-            raise KeyError(f"fields {sorted(raw.keys() ^ expected)} are missing or unknown")
-        for name in ("counts", "select_counts", "sigmas"):
-            raw[name] = tuple(raw[name])
-        schedule = raw["schedule"]
-        raw["schedule"] = Schedule(**{**schedule, "radii": tuple(schedule["radii"])})
-        return cls(Certificate(**raw), **others)
+        expected = {field.name for kind in (Certificate, cls) for field in fields(kind)} - {"certificate"}
+        if unknown := ({"model", "exact"} | raw.keys()) ^ expected:
+            raise KeyError(f"fields {sorted(unknown)} are missing or unknown")
+        others = {name: raw.pop(name) for name in ("truth", "subset", "seconds", "model") if name in raw}
+        for name, kind in (("truth", int), ("subset", str), ("seconds", int | float), ("model", str)):
+            if name in others and (not isinstance(others[name], kind) or isinstance(others[name], bool)):
+                raise TypeError(f"{name} must be of type {kind}, got {others[name]!r}")
+        return cls(_certificate(json.dumps(raw)), **others)
+
+
+@cache
+def _reader() -> "TypeAdapter[Certificate]":
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Certificate)
+
+
+def _certificate(text: str) -> Certificate:
+    """The certificate of a JSON text; every field must have its type."""
+    from pydantic import ValidationError
+
+    try:
+        return _reader().validate_json(text, strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"])
+        raise ValueError(f"{name}: {first['msg']}" if name else first["msg"]) from error
 
 
 def read_records(path: Path) -> list[Record]:
     """Every complete line of a record file; an incomplete last line is ignored."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
     except OSError as error:
         raise RecordError(f"cannot read records from {path}: {error}") from error
     except UnicodeDecodeError as error:

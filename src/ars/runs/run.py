@@ -8,8 +8,6 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
-
 from ars.atomic import write_whole
 from ars.certification.bounds import BOUNDS, Bound
 from ars.certification.certificate import Certificate
@@ -21,6 +19,7 @@ from ars.runs.records import Record, ReportError
 from ars.runs.shards import Merged, read_certification
 from ars.runs.test_images import ImageStats, Judged, difference, read_files
 from ars.theory import Norm
+from ars.untrusted import parse_json, parse_yaml, read_text
 
 Item = TypeVar("Item")
 
@@ -165,7 +164,7 @@ def _distinct_names(paths: Sequence[Path]) -> list[str]:
 def _load_run(path: Path, run_name: str, folder: Path, *, partial: bool) -> Run:
     if not path.is_dir():
         raise ReportError(f"{path} is not a run folder")
-    recipe = read_mapping(path / RECIPE, yaml.safe_load)
+    recipe = read_mapping(path / RECIPE, parse_yaml)
     about = read_about(path)
     with _fields_of(path / RECIPE):
         # for an imported model sigma is the combined noise of all steps, with rounding errors in the last digits
@@ -205,7 +204,7 @@ def _load_run(path: Path, run_name: str, folder: Path, *, partial: bool) -> Run:
 def read_about(run: Path) -> About:
     """The benchmark of a run folder, as its benchmark.json describes it."""
     path = run / BENCHMARK
-    content = read_mapping(path, json.loads)
+    content = read_mapping(path, parse_json)
     with _fields_of(path):
         channels, height, width = (int(side) for side in content["shape"])
         names = tuple(str(name) for name in content["class_names"])
@@ -227,11 +226,11 @@ def _fields_of(path: Path) -> Iterator[None]:
 def read_mapping(path: Path, parse: Callable[[str], Any]) -> dict[str, Any]:
     """The mapping in a file of a run folder; any error is reported in one sentence."""
     try:
-        content = parse(path.read_text(encoding="utf-8"))
+        content = parse(read_text(path))
     except OSError as error:
         raise ReportError(f"{path.parent} has no readable {path.name}; name the folder of a run") from error
-    except (ValueError, yaml.YAMLError) as error:
-        raise ReportError(f"{path} cannot be parsed: {' '.join(str(error).split())}; {ADVICE}") from error
+    except ValueError as error:
+        raise ReportError(f"{path} cannot be parsed: {error}; {ADVICE}") from error
     if not isinstance(content, dict):
         raise ReportError(f"{path} must hold a mapping, got {type(content).__name__}; {ADVICE}")
     return content
@@ -240,7 +239,7 @@ def read_mapping(path: Path, parse: Callable[[str], Any]) -> dict[str, Any]:
 def _load_environment(path: Path) -> dict[str, str]:
     """The environment of a run; empty if the file is missing or unreadable."""
     try:
-        content = read_mapping(path, json.loads)
+        content = read_mapping(path, parse_json)
     except ReportError:
         return {}
     return {str(key): value if isinstance(value, str) else json.dumps(value) for key, value in content.items()}
@@ -332,6 +331,6 @@ def train_seconds(folder: Path) -> float | None:
     if not path.exists():
         return None
     try:
-        return float(json.loads(path.read_text(encoding="utf-8"))["train_seconds"])
+        return float(parse_json(read_text(path))["train_seconds"])
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path} is damaged; remove it, and the training time is unknown") from error

@@ -5,7 +5,6 @@ certify/<name>/shard-00012.jsonl holds the records of shard 12. The images of a 
 processes nor on what is already done, so any process may write any shard at any time.
 """
 
-import gzip
 import json
 import shlex
 import zlib
@@ -19,8 +18,10 @@ from ars.atomic import write_new, write_whole
 from ars.runs.paths import MAIN, PACKED
 from ars.runs.records import Record, RecordError, read_records
 from ars.runs.test_images import OTHER_ORDER, ImageStats, Judged, difference
+from ars.untrusted import parse_json, read_lines, read_text
 
 SETTINGS = "settings.json"
+MOST_EXAMPLES = 1_000_000
 SHARD_SIZE = 10
 MOST_NAMED = 4
 
@@ -45,10 +46,11 @@ class Layout:
     def __post_init__(self) -> None:
         numbers = (self.examples, self.every, self.shard_size)
         whole = all(isinstance(number, int) for number in numbers)
-        if not whole or min(numbers) < 1 or self.examples * self.every >= 2**32:  # image indices must be below 2^32
+        # image indices must be below 2^32
+        if not whole or min(numbers) < 1 or self.examples > MOST_EXAMPLES or self.examples * self.every >= 2**32:
             raise ValueError(
-                "examples, every and shard_size must be whole numbers of at least 1, and examples times every must be "
-                f"below 2^32, got {self.examples}, {self.every} and {self.shard_size}"
+                f"examples (at most {MOST_EXAMPLES:,}), every and shard_size must be whole numbers of at least 1, and "
+                f"examples times every must be below 2^32, got {self.examples}, {self.every} and {self.shard_size}"
             )
 
     @property
@@ -98,7 +100,7 @@ class Manifest:
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Read settings.json; a missing or unknown field is an error."""
-        raw = json.loads(text)
+        raw = parse_json(text)
         raw["images"] = tuple(float(number) for number in raw.get("images", ()))
         raw["layout"] = Layout(**raw["layout"])
         raw["judged"] = Judged(**raw["judged"]) if "judged" in raw else None
@@ -123,7 +125,7 @@ def read_manifest(folder: Path) -> Manifest | None:
     # checked before the manifest, which another process may be writing: it is written before any shard
     shards = any(folder.glob("*.jsonl"))
     try:
-        return Manifest.from_json(path.read_text(encoding="utf-8"))
+        return Manifest.from_json(read_text(path))
     except FileNotFoundError:
         if shards:
             raise RecordError(
@@ -283,11 +285,12 @@ def read_certification(folder: Path, *, partial: bool = False) -> Merged:
     records = sorted(_read(path), key=lambda record: record.certificate.index)
     indices = [record.certificate.index for record in records]
     wanted = manifest.layout.indices
-    if not records or len(set(indices)) < len(indices) or not set(indices) <= set(wanted):
+    if not records or len(set(indices)) < len(indices) or not all(index in wanted for index in indices):
         found = name_images(tuple(indices), 1) or "no records"
         raise RecordError(f"{path} must hold each image of {wanted} once, got {found}; pack them again")
     check_model(path, records, manifest)
-    missing = tuple(index for index in wanted if index not in set(indices))
+    there = set(indices)
+    missing = tuple(index for index in wanted if index not in there)
     if missing and not partial:
         raise RecordError(f"{path} has {len(indices)} of {len(wanted)} images; use --partial to report on them")
     return Merged(manifest, tuple(records), missing)
@@ -295,7 +298,6 @@ def read_certification(folder: Path, *, partial: bool = False) -> Merged:
 
 def _read(path: Path) -> list[Record]:
     try:
-        with gzip.open(path, "rt", encoding="utf-8") as file:
-            return [Record.from_json(line) for line in file]
+        return [Record.from_json(line) for line in read_lines(path)]
     except (OSError, EOFError, zlib.error, KeyError, TypeError, ValueError) as error:
         raise RecordError(f"{path} does not hold certification records ({error}); pack them again") from error

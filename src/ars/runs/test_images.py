@@ -9,6 +9,7 @@ from typing import Self
 from ars.atomic import write_new
 from ars.runs.paths import FILES
 from ars.runs.records import RecordError
+from ars.untrusted import parse_json, read_text
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ def read_files(folder: Path) -> tuple[str, ...]:
     """The names by index; empty if none were written."""
     path = folder / FILES
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = parse_json(read_text(path))
         if not isinstance(content, list) or not all(isinstance(name, str) for name in content):
             raise ValueError("expected a list of names")
     except FileNotFoundError:

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from ars.runs.paths import BEGUN_VOTE, VOTE
 from ars.runs.test_images import ImageStats
+from ars.untrusted import parse_json, read_text
 
 
 def standard_error(accuracy: float, n: int) -> float:
@@ -78,7 +79,7 @@ class Tally:
 def read_tally(folder: Path, *, begun: bool = False) -> Tally | None:
     """The finished or begun vote of a run; None if there is none that can be read."""
     try:
-        content: dict[str, Any] = json.loads((folder / (BEGUN_VOTE if begun else VOTE)).read_text(encoding="utf-8"))
+        content: dict[str, Any] = parse_json(read_text(folder / (BEGUN_VOTE if begun else VOTE)))
         return Tally.of(content)
     except (OSError, ValueError, KeyError, TypeError):
         return None

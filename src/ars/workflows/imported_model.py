@@ -20,6 +20,7 @@ from ars.runs.paths import CERTIFY, GIVEN_SIGMA, RECIPE
 from ars.runs.run import About, read_about
 from ars.runs.shards import read_manifest
 from ars.smoothing import SmoothedClassifier
+from ars.untrusted import parse_yaml, read_text
 from ars.workflows.load import NO_RUN, check_data, describe, is_used
 
 
@@ -111,8 +112,8 @@ def _without_places(content: dict[str, Any]) -> dict[str, Any]:
 def _read(path: Path) -> object:
     """The content of a recipe.yaml; None if it cannot be read, so that it belongs to something else."""
     try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError):
+        return parse_yaml(read_text(path))
+    except (OSError, ValueError):
         return None
 
 

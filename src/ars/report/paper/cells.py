@@ -1,19 +1,17 @@
 """results/<sweep>/<cell>/ read into frozen objects; what a cell does not have yet is None or not there."""
 
-import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from ars.runs.paths import BENCHMARK, CERTIFY, ENVIRONMENT, MAIN, MASKS, PACKED, RECIPE, SWEEP, TIMING, VOTE
 from ars.runs.records import ReportError
 from ars.runs.run import Run, load_runs, read_about, read_mapping
 from ars.runs.shards import SETTINGS
 from ars.runs.vote_count import Tally
+from ars.untrusted import parse_json, parse_yaml
 
 LABEL = re.compile(r"-seed\d+-(.+)$")
 """What a cell's name ends with where its sweep file has several groups of the same methods."""
@@ -99,8 +97,8 @@ def load_cells(root: Path) -> list[Cell]:
 
 
 def _load_cell(path: Path) -> Cell:
-    recipe = read_mapping(path / RECIPE, yaml.safe_load)
-    sweep = _optional(path.parent / SWEEP, yaml.safe_load) or {}
+    recipe = read_mapping(path / RECIPE, parse_yaml)
+    sweep = _optional(path.parent / SWEEP, parse_yaml) or {}
     labels = LABEL.findall(path.name)
     about = read_about(path)
     timing, environment = (_optional(path / name) or {} for name in (TIMING, ENVIRONMENT))
@@ -149,5 +147,5 @@ def _check(cell: Cell) -> None:
             )
 
 
-def _optional(path: Path, read: Callable[[str], Any] = json.loads) -> dict[str, Any] | None:
+def _optional(path: Path, read: Callable[[str], Any] = parse_json) -> dict[str, Any] | None:
     return read_mapping(path, read) if path.exists() else None

@@ -18,6 +18,7 @@ from ars.report.style import INK, MUTED, Picture, data_uri, fit, style
 from ars.report.views import Mask
 from ars.runs.paths import MASK_DRAWS, MASKS
 from ars.runs.records import ReportError
+from ars.untrusted import check_unpacked
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,6 +60,7 @@ def load_masks(cell: Cell) -> Masks:
     """Read masks.npz of a cell that has one."""
     path = cell.path / MASKS
     try:
+        check_unpacked(path)
         with np.load(path, allow_pickle=False) as arrays:
             masks, indices = arrays["masks"], arrays["indices"].astype(np.int64)
             boxes = arrays["box"].astype(np.int64) if "box" in arrays.files else None

@@ -1,0 +1,88 @@
+"""Text that others may have written: YAML, JSON and its files, read without surprises.
+
+Sizes are limited before anything is read. Every error is a ValueError with one sentence. No text runs code.
+"""
+
+import gzip
+import json
+import re
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+MOST_BYTES = 64 * 2**20
+"""Of a text file: the largest that the library writes, a list of all images of ImageNet, has less than 2 MB."""
+MOST_IN_A_LINE = 2**20
+MOST_UNPACKED = 2**30
+"""Of arrays in one file."""
+
+
+def read_text(path: Path) -> str:
+    """The text of a file that is not too large."""
+    size = path.stat().st_size
+    if size > MOST_BYTES:
+        raise ValueError(f"it has {size / 2**20:,.0f} MB, more than the {MOST_BYTES // 2**20} MB of any such file")
+    return path.read_text(encoding="utf-8")
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """The lines of a text file that is compressed with gzip; none is too long."""
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        while line := file.readline(MOST_IN_A_LINE):
+            if len(line) == MOST_IN_A_LINE:
+                raise ValueError(f"it has a line of {MOST_IN_A_LINE:,} characters or more")
+            yield line
+
+
+def check_unpacked(path: Path) -> None:
+    """Refuse arrays (npz) or a zip that would be too large in memory."""
+    with zipfile.ZipFile(path) as archive:
+        size = sum(entry.file_size for entry in archive.infolist())
+    if size > MOST_UNPACKED:
+        raise ValueError(f"it would take {size / 2**30:,.1f} GB of memory, more than {MOST_UNPACKED / 2**30:g} GB")
+
+
+def parse_json(text: str) -> Any:
+    """The value of a JSON text."""
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+class PlainLoader(yaml.SafeLoader):
+    """YAML without aliases, which grow without limit; 1e-3 is a number and 1:2:3 is none, as in YAML 1.2."""
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """The node, unless it is an alias."""
+        if self.check_event(yaml.AliasEvent):
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            raise yaml.MarkedYAMLError(problem="aliases (*name) are not read; write the value out", problem_mark=mark)
+        node: yaml.Node | None = super().compose_node(parent, index)
+        return node
+
+
+NUMBERS = {
+    "tag:yaml.org,2002:int": r"[-+]?(0|[1-9][0-9_]*|0x[0-9a-fA-F_]+|0o?[0-7_]+|0b[01_]+)",
+    "tag:yaml.org,2002:float": r"[-+]?(([0-9][0-9_]*(\.[0-9_]*)?|\.[0-9][0-9_]*)([eE][-+]?[0-9]+)?|\.(inf|Inf|INF))"
+    r"|\.(nan|NaN|NAN)",
+}
+PlainLoader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag not in NUMBERS]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+for _tag, _pattern in NUMBERS.items():
+    PlainLoader.add_implicit_resolver(_tag, re.compile(f"^(?:{_pattern})$"), list("-+.0123456789"))
+
+
+def parse_yaml(text: str, loader: type[PlainLoader] = PlainLoader) -> Any:
+    """The value of a YAML text."""
+    try:
+        return yaml.load(text, loader)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    except yaml.YAMLError as error:
+        raise ValueError(f"it is not valid YAML: {' '.join(str(error).split())}") from error
