@@ -23,7 +23,7 @@ import yaml
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 CORE = ("tests/theory", "tests/smoothing", "tests/certification", "tests/statistical")
-TIMEOUT = 900  # seconds for one suite; some bugs make a search endless
+TIMEOUT = 400  # seconds for one suite; some bugs make a search endless
 
 
 @dataclass(frozen=True)
