@@ -43,7 +43,7 @@ class Bug:
     def suites(self) -> tuple[str, ...]:
         """The suites to run, that of the bug's own package first."""
         own = f"tests/{self.file.split('/')[2]}"
-        return self.tests or tuple(sorted(CORE, key=lambda suite: suite != own))
+        return self.tests or tuple(dict.fromkeys((own, *CORE)))
 
     def plant(self, tree: Path) -> str:
         """Make the change in a tree; returns the file's text without it."""
