@@ -10,6 +10,7 @@ import torch
 import ars
 from ars.certification.digest import digest_model
 from ars.data.benchmark import open_benchmark
+from ars.data.settings import DataError
 from ars.methods.registry import methods
 from ars.recipes.recipe import Classifier, RecipeError
 from ars.runs.run import ReportError, load_runs
@@ -121,4 +122,16 @@ def test_a_run_without_its_weights_says_why(trained, tmp_path):
         load_run(run, CPU)
     (run / "certify" / "test" / "records.jsonl.gz").touch()
     with pytest.raises(RecipeError, match=r"packed without its weights; .*ars train .*\.yaml --out"):
+        load_run(run, CPU)
+
+
+@pytest.mark.parametrize(
+    "change", [lambda names: names[1:] + names[:1], lambda names: [*names[:-1], "ten"]], ids=["order", "names"]
+)
+def test_data_with_other_classes_or_in_another_order_is_refused(trained, tmp_path, change):
+    """A label is a number: in another order of the classes it would mean another class."""
+    run = shutil.copytree(trained, tmp_path / "run")
+    about = json.loads((run / "benchmark.json").read_text())
+    (run / "benchmark.json").write_text(json.dumps({**about, "class_names": change(about["class_names"])}))
+    with pytest.raises(DataError, match="other classes"):
         load_run(run, CPU)
