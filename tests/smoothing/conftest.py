@@ -36,6 +36,17 @@ class ConstantMask(nn.Module):
         return self.value.expand(len(image), self.channels, *image.shape[2:])
 
 
+class Given(nn.Module):
+    """A mask that is given from outside."""
+
+    def __init__(self, weight):
+        super().__init__()
+        self.weight = weight
+
+    def forward(self, image):
+        return self.weight
+
+
 class Fixed(Step):
     """A step that lets out the same releases whatever X is: a first step whose noise happened to hide X."""
 

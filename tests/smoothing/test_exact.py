@@ -9,16 +9,17 @@ import torch
 from mpmath import mpf
 from scipy import stats
 from scipy.special import ndtri
-from torch import nn
 
 from ars.smoothing import Gaussian, MaskedGaussian, compose
-from ars.smoothing.exact import exact_normal_like, exact_release
+from ars.smoothing.exact import check_sampler, exact_normal_like, exact_release
 from ars.smoothing.gaussian import UNITS
 from ars.smoothing.masked import FARTHEST
 from ars.smoothing.masked import UNITS as MASKED_UNITS
 from ars.smoothing.mechanism import Rows
 from ars.theory import Ball
-from ars.theory.exact import LEVEL_BITS, RELATIVE_ERROR
+from ars.theory.exact import EXACTLY, LEVEL_BITS, RELATIVE_ERROR
+
+from .conftest import Given
 
 
 def generator(seed=0):
@@ -27,17 +28,6 @@ def generator(seed=0):
 
 def grid(*shape, seed=3):
     return torch.randint(0, 256, shape, generator=generator(seed)).float() / 255
-
-
-class Given(nn.Module):
-    """A mask that is given from outside."""
-
-    def __init__(self, weight):
-        super().__init__()
-        self.weight = weight
-
-    def forward(self, image):
-        return self.weight
 
 
 def integers(shape, seed):
@@ -174,3 +164,24 @@ def test_the_radius_is_below_the_default_one_and_close_to_it(norm):
     plain, safe = (steps.radius(0.9, 0.1, norm=norm, dim=3072) for steps in (default, exact))
     assert 0 < safe < plain
     assert safe > plain * (1 - 1e-4) - (2 / MASKED_UNITS if norm == "linf" else 2 * math.sqrt(3072) / UNITS)
+
+
+def test_the_known_values_are_those_of_exact_arithmetic():
+    with mpmath.workdps(60):
+        for k, z in EXACTLY.items():
+            assert abs(mpf(z) - exactly(k)) <= abs(exactly(k)) * 2**-52
+
+
+def lose_the_tails(x):
+    """As erfinv by Newton steps does: 1 - |x| is known to 2^-53 only, which moves the tails."""
+    return torch.where(x.abs() > 1 - 1e-12, x.sign() * 5.7, x.erfinv())
+
+
+@pytest.mark.parametrize("erfinv", [lose_the_tails, lambda x: x.float().erfinv().double()], ids=["tails", "float32"])
+def test_a_device_with_another_erfinv_is_refused(monkeypatch, erfinv):
+    check_sampler.cache_clear()
+    check_sampler(torch.device("cpu"))
+    check_sampler.cache_clear()
+    monkeypatch.setattr(torch.Tensor, "erfinv_", erfinv)
+    with pytest.raises(ValueError, match="erfinv"):
+        Gaussian(0.5, exact=True).release(torch.zeros(1, 3, 4, 4), [], generator())

@@ -9,20 +9,11 @@ from ars.smoothing.masked import LEAST_RMS, WeightRange
 from ars.smoothing.mechanism import SCALE_ERROR
 from ars.theory import Ball, UnsupportedThreat
 
+from .conftest import Given
+
 
 def generator(seed=0):
     return torch.Generator().manual_seed(seed)
-
-
-class Given(nn.Module):
-    """A mask that is given from outside."""
-
-    def __init__(self, weight):
-        super().__init__()
-        self.weight = weight
-
-    def forward(self, image):
-        return self.weight
 
 
 def images_innermost(weight):

@@ -18,9 +18,18 @@ from ars.theory.tradeoff import Approximate, Gaussian
 
 LEVEL_BITS = 53
 RELATIVE_ERROR = 2.0**-49
-"""erfinv in float64 is accurate to 5 units in the last place on CUDA, as documented, and better on CPUs."""
+"""About 8 units in the last place; the sampler is compared with EXACTLY before it is used on a device."""
+EXACTLY = {
+    0: -8.2923610758135955, 1: -8.1607078408585832, 2: -8.0987842043543016, 100: -7.6365296828688595,
+    2**20: -6.3379576810666337, 2**30: -5.1665781196416775, 2**40: -3.6683292851212067, 2**47: -2.1538746940614548,
+    2**50: -1.1503493803760079, 2**51: -0.67448975019608157, 2**52 - 2**40: -0.0003059849015801320,
+    2**52 - 1: -1.3914582123358835e-16,
+}  # fmt: skip
+"""z of some k, from 60-digit arithmetic; 2^53 - 1 - k has -z. Tails come first, where inversions are worst."""
 FARTHEST = 8.3
-"""No z of the sampler is larger: sqrt(2) erfinv(1 - 2^-53) is 8.21."""
+"""No z of the sampler is larger: sqrt(2) erfinv(1 - 2^-53) is 8.2924."""
+TO_FLOAT32 = 2.0**-24
+"""How far reading X and X + e, in [0, 1], as float32 may move them apart in a coordinate."""
 
 
 def sampler_distance(scale: float) -> float:
@@ -39,17 +48,18 @@ def sampler_distance(scale: float) -> float:
 
 
 def rounded(ball: Ball, units: int) -> Ball:
-    """A ball around [X] that holds [X + e], in pixel units, for every e of a ball and every image X.
+    """A ball around [X] that holds [X + e], in pixel units, for every e of a ball and every image X, also in float64.
 
-    Two roundings together move a coordinate by one unit at most. An Linf distance then becomes a whole number of
-    units, and an L2 distance grows by sqrt(d) units. Equal images stay equal.
+    Two roundings to units together move a coordinate by one unit at most, and two to float32 by TO_FLOAT32. An Linf
+    distance then becomes a whole number of units, and an L2 distance grows by sqrt(d) times both. Equal images stay
+    equal.
     """
     if ball.radius == 0:
         return ball
     if ball.norm == "linf":
-        whole = math.floor(up(units * ball.radius) + 1 + 1e-9)
+        whole = math.floor(up(units * (ball.radius + TO_FLOAT32)) + 1 + 1e-9)
         return Ball("linf", ball.dim, max(ball.radius, up(whole / units)))
-    return Ball("l2", ball.dim, up(ball.radius + up(math.sqrt(ball.dim) / units) * (1 + 1e-9)))
+    return Ball("l2", ball.dim, up(ball.radius + up(math.sqrt(ball.dim) * (1 / units + TO_FLOAT32)) * (1 + 1e-9)))
 
 
 def exact_guarantee(sigma: float, ball: Ball, *, units: int, farthest: float) -> Approximate:
