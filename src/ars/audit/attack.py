@@ -6,7 +6,8 @@ only finds candidates; ars.audit.verdict decides on fresh draws whether one chan
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal, get_args
 
 import torch
@@ -57,6 +58,16 @@ class Silent(Tape):
         return torch.zeros(x.shape, dtype=torch.float32, device=x.device)
 
 
+@dataclass(frozen=True)
+class Task:
+    """Images that are attacked at once, with the label and the radius [b, 1, 1, 1] of each."""
+
+    images: Images
+    labels: Tensor
+    epsilon: Tensor
+    runners_up: Tensor | None
+
+
 class Attacker:
     """Attacks images [b, c, h, w], each with its label and its radius, through a model in eval mode.
 
@@ -80,81 +91,54 @@ class Attacker:
         size = max(1, DRAWS_AT_ONCE // self.settings.draws)
         generator = torch.Generator(images.device).manual_seed(self.settings.seed)
         epsilon = radii.to(images).view(-1, 1, 1, 1)
-        parts = [slice(first, first + size) for first in range(0, len(images), size)]
-        aims = [None if runners_up is None else runners_up[part] for part in parts]
-        return torch.cat([
-            self._strongest(kind, images[part], labels[part], epsilon[part], aim, generator)
-            for part, aim in zip(parts, aims, strict=True)
-        ])  # fmt: skip
+        found = []
+        for part in (slice(first, first + size) for first in range(0, len(images), size)):
+            aim = None if runners_up is None else runners_up[part]
+            found.append(self._strongest(kind, Task(images[part], labels[part], epsilon[part], aim), generator))
+        return torch.cat(found)
 
-    def _strongest(
-        self,
-        kind: Kind,
-        images: Images,
-        labels: Tensor,
-        epsilon: Tensor,
-        runners_up: Tensor | None,
-        generator: torch.Generator,
-    ) -> Images:
+    def _strongest(self, kind: Kind, task: Task, generator: torch.Generator) -> Images:
         found, margins = [], []
         for restart in range(self.settings.restarts):
-            start = self._random(images, epsilon, generator) if restart else torch.zeros_like(images)
-            aim = None if restart else runners_up
-            if kind == "search":
-                found.append(self._search(images, labels, epsilon, start, aim, generator))
-            else:
-                found.append(self._climb(images, labels, epsilon, start, aim, generator, silent=kind == "transfer"))
-            unused = torch.Generator(images.device).manual_seed(self.settings.seed + 2**31)
+            start = self._random(task, generator) if restart else torch.zeros_like(task.images)
+            aimed = replace(task, runners_up=None) if restart else task
+            find = self._search if kind == "search" else partial(self._climb, silent=kind == "transfer")
+            found.append(find(aimed, start, generator))
+            unused = torch.Generator(task.images.device).manual_seed(self.settings.seed + 2**31)
             with torch.no_grad():
-                margins.append(self._margin(found[-1], labels, None, unused, self.settings.draws))
+                margins.append(self._margin(found[-1], replace(task, runners_up=None), unused, self.settings.draws))
         best = torch.stack(margins).argmin(dim=0)
-        return torch.stack(found)[best, torch.arange(len(images), device=images.device)]
+        return torch.stack(found)[best, torch.arange(len(task.images), device=task.images.device)]
 
-    def _climb(
-        self,
-        images: Images,
-        labels: Tensor,
-        epsilon: Tensor,
-        start: Images,
-        aim: Tensor | None,
-        generator: torch.Generator,
-        *,
-        silent: bool,
-    ) -> Images:
+    def _climb(self, task: Task, start: Images, generator: torch.Generator, *, silent: bool) -> Images:
         """Projected gradient steps, with fresh noise in each."""
 
         def loss(moved: Images) -> Tensor:
             noise, draws = (Silent(), 1) if silent else (generator, self.settings.draws)
-            return -self._margin(moved, labels, aim, noise, draws).sum()
+            return -self._margin(moved, task, noise, draws).sum()
 
-        return attack(loss, images, epsilon=epsilon, steps=self.settings.steps, norm=self.norm, start=start)
+        steps = self.settings.steps
+        return attack(loss, task.images, epsilon=task.epsilon, steps=steps, norm=self.norm, start=start)
 
     @torch.no_grad()
-    def _search(
-        self,
-        images: Images,
-        labels: Tensor,
-        epsilon: Tensor,
-        start: Images,
-        aim: Tensor | None,
-        generator: torch.Generator,
-    ) -> Images:
+    def _search(self, task: Task, start: Images, generator: torch.Generator) -> Images:
         """Random patches, kept where they lower the margin on the same draws (in the manner of Square Attack)."""
-        seed, trials = (
-            int(torch.randint(2**31, (), generator=generator, device=images.device)),
-            TRIALS * self.settings.steps,
-        )
+        images = task.images
+        seed = int(torch.randint(2**31, (), generator=generator, device=images.device))
+        trials = TRIALS * self.settings.steps
+
+        def into(moved: Images) -> Images:
+            return into_ball((images + moved).clamp(0, 1) - images, task.epsilon, self.norm)
 
         def margins(moved: Images) -> Tensor:
             same = torch.Generator(images.device).manual_seed(seed)
-            return self._margin(images + moved, labels, aim, same, self.settings.draws)
+            return self._margin(images + moved, task, same, self.settings.draws)
 
-        moved = into_ball((images + start).clamp(0, 1) - images, epsilon, self.norm)
+        moved = into(start)
         least = margins(moved)
         for trial in range(trials):
             side = max(1, round(LARGEST_PATCH * images.shape[-1] * (1 - trial / trials)))
-            tried = self._with_patch(moved, side, epsilon, generator)
-            tried = into_ball((images + tried).clamp(0, 1) - images, epsilon, self.norm)
+            tried = into(self._with_patch(moved, side, task.epsilon, generator))
             margin = margins(tried)
             lower = margin < least
             moved, least = torch.where(lower.view(-1, 1, 1, 1), tried, moved), torch.where(lower, margin, least)
@@ -176,15 +160,16 @@ class Attacker:
             return torch.where(inside, signs * epsilon, moved)
         return torch.where(inside, moved + signs * epsilon / (side * math.sqrt(channels)), moved)
 
-    def _random(self, images: Images, epsilon: Tensor, generator: torch.Generator) -> Images:
+    def _random(self, task: Task, generator: torch.Generator) -> Images:
         """A random place in the ball (Linf), or on its surface (L2)."""
         if self.norm == "linf":
-            return epsilon * torch.empty_like(images).uniform_(-1, 1, generator=generator)
-        noise = torch.empty_like(images).normal_(generator=generator)
-        return epsilon * noise / length(noise)
+            return task.epsilon * torch.empty_like(task.images).uniform_(-1, 1, generator=generator)
+        noise = torch.empty_like(task.images).normal_(generator=generator)
+        return task.epsilon * noise / length(noise)
 
-    def _margin(self, images: Images, labels: Tensor, aim: Tensor | None, noise: Generators, draws: int) -> Tensor:
-        """ln of the label's mean probability over the draws, less that of the aim or of the best other class."""
+    def _margin(self, images: Images, task: Task, noise: Generators, draws: int) -> Tensor:
+        """ln of the label's mean probability over the draws, less that of the runner-up or of the best other class."""
+        labels, aim = task.labels, task.runners_up
         logits = self.model(images.repeat_interleave(draws, dim=0), noise)
         mean = logits.float().log_softmax(dim=1).view(len(images), draws, -1).logsumexp(dim=1)
         own = mean.gather(1, labels.view(-1, 1)).squeeze(1)
