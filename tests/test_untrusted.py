@@ -4,17 +4,26 @@ import gzip
 
 import numpy as np
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ars.untrusted import MOST_BYTES, MOST_IN_A_LINE, check_unpacked, parse_json, parse_yaml, read_lines, read_text
+from ars.untrusted import (
+    MOST_BYTES,
+    MOST_IN_A_LINE,
+    check_unpacked,
+    dump_yaml,
+    parse_json,
+    parse_yaml,
+    read_lines,
+    read_text,
+)
 
 
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        ("1e-3", 0.001), ("1.5", 1.5), (".5", 0.5), ("-3", -3), ("1_000", 1000), ("0x1F", 31), ("1:2:3", "1:2:3"),
+        ("1e-3", 0.001), ("1.5", 1.5), (".5", 0.5), ("-3", -3), ("1_000", 1000), ("0x1F", 31),
+        ("010", 8), ("1:2:3", "1:2:3"), ("08", "08"),
         ("1:30.5", "1:30.5"), ("true", True), ("null", None), ("[1, a]", [1, "a"]), (".inf", float("inf")),
     ],
 )  # fmt: skip
@@ -26,14 +35,19 @@ def test_yaml_means_what_it_looks_like(text, value):
 
 @given(
     st.recursive(
-        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text("abc:- 10._", max_size=6),
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | st.floats(allow_nan=False)
+        | st.text("eo:- 1089._+x", max_size=6)
+        | st.sampled_from(["no", "1e5", "0918", "0o17", ".5e1", "=", "~"]),
         lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abc", max_size=3), inner, max_size=3),
         max_leaves=8,
     )
 )
 def test_what_the_library_writes_is_read_back(value):
-    """Recipes are written by yaml.safe_dump, which quotes texts that YAML 1.1 takes for numbers; not so 1e5."""
-    assert parse_yaml(yaml.safe_dump(value)) == value
+    """Texts that look like something else are quoted: 1e5, 08, 0o17, no."""
+    assert parse_yaml(dump_yaml(value)) == value
 
 
 def nine_fold(levels=9):
@@ -48,8 +62,9 @@ def nine_fold(levels=9):
     [
         (nine_fold(), "aliases"), ("a: &a [*a]", "aliases"), ("[" * 3000, "nested"), ("a: [", "YAML"),
         ("!!python/object/apply:os.system [ls]", "YAML"), ("a: 1\n b: 2", "YAML"),
+        ("!!bool x", "YAML"), ("!!int ''", "YAML"), ("!!timestamp x", "YAML"),
     ],
-    ids=["nine-fold", "circle", "deep", "open", "code", "indented"],
+    ids=["nine-fold", "circle", "deep", "open", "code", "indented", "bool", "int", "time"],
 )  # fmt: skip
 def test_hostile_yaml_is_one_sentence(text, named):
     with pytest.raises(ValueError, match=named) as caught:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ars.atomic import whole
+from ars.untrusted import parse_json
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -60,7 +61,9 @@ def read_header(path: Path, *, advice: str = ADVICE) -> dict[str, Any]:
 
 
 def _about(file: Any) -> dict[str, Any]:
-    about: dict[str, Any] = json.loads((file.metadata() or {}).get("about", "{}"))
+    about = parse_json((file.metadata() or {}).get("about", "{}"))
+    if not isinstance(about, dict):
+        raise ValueError("its header is no mapping")
     return about
 
 

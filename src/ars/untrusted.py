@@ -1,6 +1,6 @@
 """Text that others may have written: YAML, JSON and its files, read without surprises.
 
-Sizes are limited before anything is read. Every error is a ValueError with one sentence. No text runs code.
+Sizes are limited before anything is read. What cannot be parsed is a ValueError with one sentence. No text runs code.
 """
 
 import gzip
@@ -14,17 +14,17 @@ from typing import Any
 import yaml
 
 MOST_BYTES = 64 * 2**20
-"""Of a text file: the largest that the library writes, a list of all images of ImageNet, has less than 2 MB."""
+"""Of a text file that is no list of records, which may have kilobytes per image."""
 MOST_IN_A_LINE = 2**20
-MOST_UNPACKED = 2**30
-"""Of arrays in one file."""
+MOST_UNPACKED = 4 * 2**30
+"""Of arrays in one file, or of a shard of records."""
 
 
-def read_text(path: Path) -> str:
+def read_text(path: Path, most: int = MOST_BYTES) -> str:
     """The text of a file that is not too large."""
     size = path.stat().st_size
-    if size > MOST_BYTES:
-        raise ValueError(f"it has {size / 2**20:,.0f} MB, more than the {MOST_BYTES // 2**20} MB of any such file")
+    if size > most:
+        raise ValueError(f"it has {size / 2**20:,.0f} MB, more than the {most // 2**20:,} MB of any such file")
     return path.read_text(encoding="utf-8")
 
 
@@ -60,22 +60,35 @@ class PlainLoader(yaml.SafeLoader):
         """The node, unless it is an alias."""
         if self.check_event(yaml.AliasEvent):
             mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-            raise yaml.MarkedYAMLError(problem="aliases (*name) are not read; write the value out", problem_mark=mark)
+            raise yaml.MarkedYAMLError(problem="aliases (*name) are not read", problem_mark=mark)
         node: yaml.Node | None = super().compose_node(parent, index)
         return node
 
 
 NUMBERS = {
-    "tag:yaml.org,2002:int": r"[-+]?(0|[1-9][0-9_]*|0x[0-9a-fA-F_]+|0o?[0-7_]+|0b[01_]+)",
-    "tag:yaml.org,2002:float": r"[-+]?(([0-9][0-9_]*(\.[0-9_]*)?|\.[0-9][0-9_]*)([eE][-+]?[0-9]+)?|\.(inf|Inf|INF))"
-    r"|\.(nan|NaN|NAN)",
+    "tag:yaml.org,2002:int": r"[-+]?(0|[1-9][0-9_]*|0x[0-9a-fA-F_]+|0[0-7_]+|0b[01_]+)",
+    "tag:yaml.org,2002:float": r"[-+]?(([0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)([eE][-+]?[0-9]+)?"
+    r"|[0-9][0-9_]*[eE][-+]?[0-9]+|\.(inf|Inf|INF))|\.(nan|NaN|NAN)",
 }
 PlainLoader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag not in NUMBERS]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
+
+
+class PlainDumper(yaml.SafeDumper):
+    """Quotes every text that either version of YAML would take for something else."""
+
+
 for _tag, _pattern in NUMBERS.items():
-    PlainLoader.add_implicit_resolver(_tag, re.compile(f"^(?:{_pattern})$"), list("-+.0123456789"))
+    for _kind in (PlainLoader, PlainDumper):
+        _kind.add_implicit_resolver(_tag, re.compile(f"^(?:{_pattern})$"), list("-+.0123456789"))
+
+
+def dump_yaml(content: Any) -> str:
+    """A YAML text from which parse_yaml reads the same content, with its keys in their order."""
+    text: str = yaml.dump(content, Dumper=PlainDumper, sort_keys=False)
+    return text
 
 
 def parse_yaml(text: str, loader: type[PlainLoader] = PlainLoader) -> Any:
@@ -86,3 +99,5 @@ def parse_yaml(text: str, loader: type[PlainLoader] = PlainLoader) -> Any:
         raise ValueError("it is nested too deeply") from error
     except yaml.YAMLError as error:
         raise ValueError(f"it is not valid YAML: {' '.join(str(error).split())}") from error
+    except (KeyError, IndexError, AttributeError) as error:  # a tag such as !!bool on a text that is none
+        raise ValueError("it is not valid YAML: a value does not fit its tag") from error

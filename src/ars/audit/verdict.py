@@ -35,7 +35,7 @@ def judge(
 ) -> list[Verdict]:
     """Votes on candidates, one verdict each; the certifier's seed must be another than that of the certificates.
 
-    If no label lost its lead, at most a share of p_value <= level of the verdicts is expected at each level.
+    If no label lost its lead, the expected share of verdicts with p_value <= level is at most that level.
     """
     selected = certifier.votes(images, indices, n=N_SELECT, stage="select")
     counted = certifier.votes(images, indices, n=draws, stage="estimate")

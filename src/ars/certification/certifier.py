@@ -1,6 +1,7 @@
 """Certifier, certify() and predict(): select a class, estimate its probability on fresh draws, certify or abstain."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from copy import deepcopy
 from itertools import groupby
 from typing import cast
 
@@ -284,8 +285,12 @@ def check_smoothed(model: object) -> None:
 
 def check_request(model: SmoothedClassifier, settings: CertifySettings, *, dim: int) -> None:
     """Refuse, before anything is drawn, a request that could not be certified, whatever the weights."""
-    model.mechanism.radius(0.75, 0.25, norm=settings.norm, dim=dim)  # refuses a norm that the proof does not cover
-    make_rule(settings, model.mechanism, dim=dim).check()
+    mechanism = model.mechanism
+    if settings.exact and not mechanism.exact:
+        mechanism = deepcopy(mechanism)
+        mechanism.use_exact()
+    mechanism.radius(0.75, 0.25, norm=settings.norm, dim=dim)  # refuses a norm that the proof does not cover
+    make_rule(settings, mechanism, dim=dim).check()
 
 
 def make_rule(settings: CertifySettings, mechanism: Composition, *, dim: int) -> Rule:

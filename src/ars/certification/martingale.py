@@ -29,14 +29,15 @@ def level_of(radius_of: Callable[[float], float], radius: float) -> float | None
     """
     if radius == 0:
         return 0.5
-    low, high, found, reached = 0.0, MOST, 0.0, radius_of(float(ndtr(MOST)))
+    low, high, found, reached, plateau = 0.0, MOST, 0.0, radius_of(float(ndtr(MOST))), False
     if reached < radius:
         return None
     while high - low > CLOSE * high and reached > (1 + CLOSE) * radius:
         # linear interpolation, moved up slightly; bisection if that makes too little progress
         guess = low + (high - low) * (radius - found) / (reached - found) * (1 + CLOSE / 4)
-        middle = guess if low < guess < high - (high - low) / 64 else (low + high) / 2
+        middle = guess if low < guess < high - (high - low) / 64 and not plateau else (low + high) / 2
         value = radius_of(float(ndtr(middle)))
+        plateau = value in (found, reached)  # in exact mode the radius is a step function
         if value >= radius:
             high, reached = middle, value
         else:

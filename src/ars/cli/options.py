@@ -85,7 +85,7 @@ def add_certification(parser: argparse.ArgumentParser, *, defaults: str, seed: s
     group.add_argument(
         "--exact",
         action=argparse.BooleanOptionalAction,
-        help="noise in whole units, certified in float arithmetic; without it, in real arithmetic",
+        help="noise in whole units, certified in float arithmetic; --no-exact: certified in real arithmetic",
     )
 
 

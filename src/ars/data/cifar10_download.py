@@ -163,17 +163,20 @@ def read_source(source: Path, layout: Layout) -> Batches:
 def _batch_files(source: Path, layout: Layout) -> Iterator[tuple[str, bytes, bool]]:
     """The batches in a folder or an archive: name, content, and whether it is pickled."""
     if source.is_dir():
-        for path in source.iterdir():
-            if path.stem in layout.sha1 and path.suffix in ("", ".bin") and path.is_file():
-                yield path.stem, path.read_bytes(), not path.suffix
+        for name in layout.sha1:
+            found = [path for path in (source / f"{name}.bin", source / name) if path.is_file()]
+            if found:
+                yield name, found[0].read_bytes(), not found[0].suffix
         return
     if not source.is_file():
         raise DataError(f"{source} does not exist; an archive or a folder of CIFAR-10 is expected there")
     try:
         with tarfile.open(source) as archive:
             for member in archive:
-                path, file = Path(member.name), archive.extractfile(member)
-                if path.stem in layout.sha1 and path.suffix in ("", ".bin") and file is not None:
+                path = Path(member.name)
+                if member.isfile() and path.stem in layout.sha1 and path.suffix in ("", ".bin"):
+                    file = archive.extractfile(member)
+                    assert file is not None  # of a regular file
                     yield path.stem, file.read(), not path.suffix
     except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
         raise DataError(f"{source} is not a whole CIFAR-10 archive ({error}); download it again") from error

@@ -49,6 +49,10 @@ def suggestion(word: str, words: Sequence[str]) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
+class RepeatedKey(ValueError):
+    """A key that is given twice."""
+
+
 class Loader(PlainLoader):
     """YAML in which no key may be given twice."""
 
@@ -59,7 +63,7 @@ class Loader(PlainLoader):
             name, line = str(key.value), key.start_mark.line + 1
             if name in lines:
                 where = f"line {line}" if lines[name] == line else f"lines {lines[name]} and {line}"
-                raise ValueError(f"{name} is given twice, on {where}; keep one of them")
+                raise RepeatedKey(f"{name} is given twice, on {where}; keep one of them")
             lines[name] = line
         return super().construct_mapping(node, deep)
 
@@ -70,6 +74,8 @@ def read_mapping(path: Path, what: str, example: str) -> dict[str, Any]:
         content = parse_yaml(read_text(path), Loader)
     except UnicodeDecodeError as error:
         raise ValueError(f"it is not a text file; write the {what} in YAML") from error
+    except RepeatedKey:
+        raise
     except ValueError as error:
         raise ValueError(f"{error}; fix it") from error
     if not isinstance(content, dict):
@@ -186,6 +192,8 @@ def _put(content: dict[str, Any], name: str, text: str) -> None:
     takes = (kind, *get_args(kind)) if get_origin(kind) is not tuple else ()
     try:
         value = parse_yaml(text, Loader)
+    except RepeatedKey:
+        raise
     except ValueError:
         value = text
     other = (value is None and NoneType in takes) or (isinstance(value, int | float) and float in takes)

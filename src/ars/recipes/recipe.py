@@ -7,8 +7,6 @@ from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from typing import Any, Literal
 
-import yaml
-
 from ars.certification.settings import MOST_SEED, CertifySettings
 from ars.data.settings import PLACES, Data
 from ars.methods.registry import method_called
@@ -16,6 +14,7 @@ from ars.runs.paths import NOT_OF_WEIGHTS
 from ars.theory.generalised_normal import check_shape
 from ars.theory.rounding import as_whole
 from ars.training.settings import TrainSettings
+from ars.untrusted import dump_yaml
 
 
 class RecipeError(ValueError):
@@ -183,7 +182,7 @@ class Recipe:
 
     def to_yaml(self) -> str:
         """The resolved recipe, as it is stored in a run folder."""
-        return yaml.safe_dump(self.resolved(), sort_keys=False)
+        return dump_yaml(self.resolved())
 
     def resolved(self) -> dict[str, Any]:
         """All values, with the data keys of this kind only, and with the method's options if there are any."""

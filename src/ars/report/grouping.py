@@ -183,8 +183,8 @@ def make_group(runs: Sequence[Run]) -> Group:
 
 
 def comparable(one: Group, other: Group) -> bool:
-    """Whether both answered for the same images, at one alpha and with the same draws."""
-    how = {(group.settings.alpha, group.settings.schedule) for group in (one, other)}
+    """Whether both answered for the same images, at one alpha, with the same draws, both exactly or neither."""
+    how = {(group.settings.alpha, group.settings.schedule, group.settings.exact) for group in (one, other)}
     return len(how) == 1 and len(alike((*one.runs, *other.runs), Run.same_images)) == 1
 
 

@@ -33,7 +33,7 @@ class Column:
     bars: tuple[float | None, ...] = ()
     kind: str = ""
     detail: bool = False
-    """Whether rows are judged by other columns."""
+    """Whether it is only a detail, by which rows are not judged."""
 
 
 WIDE = "wide"
@@ -197,6 +197,7 @@ def _json_row(row: Row, radii: Sequence[float]) -> dict[str, Any]:
         "n_estimate": row.group.settings.schedule.n_max,
         "draws_per_image": _json_spread(row.draws),
         "alpha": row.group.settings.alpha,
+        **({"exact": True} if row.group.settings.exact else {}),
         "standard_accuracy": _json_spread(row.standard) | {"standard_error": row.standard_error},
         "certified_accuracy": [{"radius": radius, **_json_spread(spread)} for radius, spread in certified],
         "average_certified_radius": _json_spread(average),

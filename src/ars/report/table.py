@@ -68,7 +68,9 @@ class Block:
         alpha = "several α" if self.section.alpha is None else f"α = {self.section.alpha}"
         alpha += ", several N" if self.section.draws is None else f", N = {self.section.draws}".replace("= ≤", "≤")
         only = ", decided at these radii only" if self.section.first.settings.schedule.radii else ""
-        return f"under {BOUND_NAMES[self.bound]}, {alpha}{only}"
+        modes = {row.group.settings.exact for row in self.rows}
+        mode = ", exact and default mode" if len(modes) > 1 else ", exact mode" if True in modes else ""
+        return f"under {BOUND_NAMES[self.bound]}, {alpha}{only}{mode}"
 
     @property
     def judged(self) -> str:
@@ -173,7 +175,7 @@ def mean(values: Sequence[float]) -> float:
 
 
 def comparable_pairs(block: Block) -> list[tuple[Group, Group]]:
-    """Every two rows of a block that can be compared, the later one before the earlier one, the last row's first."""
+    """Every two rows of a block that can be compared, the later row first; pairs of the last row come first."""
     groups = [row.group for row in block.rows]
     pairs = ((one, other) for number, one in reversed(list(enumerate(groups))) for other in groups[:number])
     return [pair for pair in pairs if comparable(*pair)]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from ars.certification.certificate import Certificate
-from ars.untrusted import parse_json, read_text
+from ars.untrusted import MOST_UNPACKED, parse_json, read_text
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 
 class ReportError(ValueError):
     """Files of a run folder from which no correct report can be made; says which and what to do."""
+
+
+KINDS: dict[str, tuple[Any, str]] = {
+    "truth": (int, "a whole number"), "subset": (str, "a text"), "seconds": (int | float, "a number"),
+    "model": (str, "a text"),
+}  # fmt: skip
 
 
 class RecordError(ReportError):
@@ -61,10 +67,11 @@ class Record:
         expected = {field.name for kind in (Certificate, cls) for field in fields(kind)} - {"certificate"}
         if unknown := ({"model", "exact"} | raw.keys()) ^ expected:
             raise KeyError(f"fields {sorted(unknown)} are missing or unknown")
-        others = {name: raw.pop(name) for name in ("truth", "subset", "seconds", "model") if name in raw}
-        for name, kind in (("truth", int), ("subset", str), ("seconds", int | float), ("model", str)):
-            if name in others and (not isinstance(others[name], kind) or isinstance(others[name], bool)):
-                raise TypeError(f"{name} must be of type {kind}, got {others[name]!r}")
+        others = {name: raw.pop(name) for name in KINDS if name in raw}
+        for name, value in others.items():
+            kind, words = KINDS[name]
+            if not isinstance(value, kind) or isinstance(value, bool):
+                raise TypeError(f"{name} must be {words}, got {value!r}")
         return cls(_certificate(json.dumps(raw)), **others)
 
 
@@ -90,10 +97,10 @@ def _certificate(text: str) -> Certificate:
 def read_records(path: Path) -> list[Record]:
     """Every complete line of a record file; an incomplete last line is ignored."""
     try:
-        text = read_text(path)
+        text = read_text(path, MOST_UNPACKED)
     except OSError as error:
         raise RecordError(f"cannot read records from {path}: {error}") from error
-    except UnicodeDecodeError as error:
+    except ValueError as error:  # no text, or too large
         advice = "remove the file and run the same `ars certify` again to certify its images again"
         raise RecordError(f"cannot read records from {path}: {error}; {advice}") from error
     return list(_parse(path, text))

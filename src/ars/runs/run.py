@@ -145,7 +145,12 @@ def load_runs(paths: Sequence[Path], *, name: str = MAIN, partial: bool = False)
 
     An incomplete certification is refused unless partial is true.
     """
-    folders = [records_folder(path, name) for path in paths]
+    if not paths:
+        raise ReportError("a report needs at least one run folder, got none")
+    try:
+        folders = [records_folder(path, name) for path in paths]
+    except ValueError as error:
+        raise ReportError(str(error)) from error
     every = zip(paths, _distinct_names(paths), folders, strict=True)
     return [_load_run(path, run_name, folder, partial=partial) for path, run_name, folder in every]
 
@@ -267,7 +272,10 @@ def _check_agreement(folder: Path, merged: Merged, method: str) -> None:
         "mode": made.schedule.mode, "n_estimate": made.schedule.n_max, "n_select": sum(made.select_counts),
     }  # fmt: skip
     if made.exact != asked.get("exact", False):
-        raise ReportError(f"{folder} holds records that were made in another mode than its settings.json says")
+        raise ReportError(
+            f"{folder} holds records with exact={made.exact}, but its settings.json says otherwise; restore its own "
+            "records, or certify again under another name"
+        )
     for name, value in settings.items():
         if name in asked and asked[name] != value:
             raise ReportError(

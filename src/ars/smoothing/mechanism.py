@@ -92,7 +92,7 @@ class Step(nn.Module, ABC):
         """The noise budget of the step, as stated in the record."""
 
     exact = False
-    """Whether the releases are whole numbers, so that the guarantee holds in float arithmetic too."""
+    """Whether the releases are drawn in whole units, so that the guarantee holds in float arithmetic too."""
 
     def use_exact(self) -> None:
         """Switch to exact mode."""
@@ -206,6 +206,8 @@ def draw_like(x: Images, generator: Generators, draw: Draw, *, dtype: torch.dtyp
     the rest of the batch. With Rows, the noise of the larger batch is drawn and the rows of these images are kept.
     """
     if isinstance(generator, Tape):
+        if dtype != torch.float32:
+            raise ValueError("a tape records noise in float32 only, and exact mode draws whole numbers")
         return generator.play(x, draw)
     if isinstance(generator, Rows):
         whole = torch.empty((generator.parts * len(x), *x.shape[1:]), dtype=dtype, device=x.device)

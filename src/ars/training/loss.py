@@ -67,6 +67,8 @@ class Objective(nn.Module):
         self.masked = [at for at, step in enumerate(model.mechanism.steps) if isinstance(step, MaskedGaussian)]
         if settings.mask_prior.weight and not self.masked:
             raise ValueError("train.mask_prior needs a model with a mask, and this one has none; set its weight to 0")
+        if any(step.exact for step in model.mechanism.steps):
+            raise ValueError("rounded noise has no gradient; train without exact mode, and certify with it")
         device = next(model.parameters()).device
         self.register_buffer("epsilon", torch.tensor(settings.smoothadv.epsilon, device=device), persistent=False)
 

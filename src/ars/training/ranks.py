@@ -72,7 +72,7 @@ class AcceleratedRanks(Ranks):
         self.rank, self.size = self.accelerator.process_index, self.accelerator.num_processes
 
     def check(self, settings: TrainSettings) -> None:
-        """Refuse also shared batch normalisation on CPUs."""
+        """Also refuse train.sync_batchnorm on CPUs."""
         super().check(settings)
         if settings.sync_batchnorm and self.accelerator.device.type == "cpu":
             raise ValueError(

@@ -129,7 +129,8 @@ def _prepare(request: Request, device: torch.device) -> Job:
     if request.given:
         check_fit(request.given.model, model, benchmark, images[:1])
     settings = request.settings_for(benchmark.size("test"))
-    settings = replace(settings, precision=choose_precision(settings.precision, device))
+    exact = settings.exact or model.mechanism.exact  # a model may bring exact steps of its own
+    settings = replace(settings, precision=choose_precision(settings.precision, device), exact=exact)
     check_certifiable(model, settings, benchmark.shape)
     wanted = make_manifest(
         settings,

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import yaml
 
 from ars.atomic import write_whole
 from ars.certification.digest import digest_model
@@ -20,7 +19,7 @@ from ars.runs.paths import CERTIFY, GIVEN_SIGMA, RECIPE
 from ars.runs.run import About, read_about
 from ars.runs.shards import read_manifest
 from ars.smoothing import SmoothedClassifier
-from ars.untrusted import parse_yaml, read_text
+from ars.untrusted import dump_yaml, parse_yaml, read_text
 from ars.workflows.load import NO_RUN, check_data, describe, is_used
 
 
@@ -56,7 +55,7 @@ class Given:
             check_data(folder, benchmark, None)
         elif used:
             raise RecipeError(f"{folder} {NO_RUN}")
-        write_whole(path, yaml.safe_dump({**content, GIVEN_SIGMA: self.sigma}, sort_keys=False))
+        write_whole(path, dump_yaml({**content, GIVEN_SIGMA: self.sigma}))
         describe(folder, benchmark, device)
 
 

@@ -1,4 +1,4 @@
-"""The stages of one draw, and masks: arrays for the report. workflows.pictures draws them."""
+"""The stages of one draw as arrays, and masks as arrays or greyscale pictures; pictures.py draws the figures."""
 
 import io
 from collections.abc import Sequence

@@ -68,7 +68,7 @@ def numbers(*, beside: str = "std", **headings: str) -> list[Column]:
 
 COLUMNS = words(k="k", sigma="σ", method="method")
 WHERE = [*words(benchmark="benchmark"), *COLUMNS]
-"""What COLUMNS are in a table of several benchmarks."""
+"""COLUMNS for a table of several benchmarks."""
 HOW = words(images="images", draws="draws", alpha="α")
 
 
