@@ -6,6 +6,7 @@ from ars.methods.registry import methods
 from ars.report.grouping import make_sections
 from ars.report.measures import method_name, method_rank
 from ars.report.rendering import to_json
+from ars.report.table import comparable_pairs
 from ars.runs.records import ReportError
 from ars.runs.run import load_runs
 
@@ -94,3 +95,22 @@ def test_seeds_that_learned_splits_of_their_own_are_averaged(make_run, make_reco
         (run / "recipe.yaml").write_text((run / "recipe.yaml").read_text() + "share: learned\n")
     [section] = make_sections(load_runs(runs))
     assert len(section.groups[0].runs) == 2
+
+
+def test_exact_and_default_mode_stand_side_by_side_and_are_not_compared(make_run, make_record):
+    exact = make_run("exact", method="adaptive", shards=[[make_record(0, 0, 0, 0.1, exact=True)]])
+    path = exact / "certify" / "test" / "settings.json"
+    content = json.loads(path.read_text())
+    with pytest.raises(ReportError, match="exact=True"):
+        load_runs([exact])
+    path.write_text(json.dumps({**content, "settings": {**content["settings"], "exact": True}}))
+    [block, *_] = table_of(exact, make_run("default", shards=[[make_record(0, 0, 0, 0.1)]])).blocks
+    assert "exact and default mode" in block.caption
+    assert comparable_pairs(block) == []
+    [alone, *_] = table_of(exact).blocks
+    assert alone.caption.endswith("exact mode")
+
+
+def test_no_run_folder_is_no_report():
+    with pytest.raises(ReportError, match="at least one run folder"):
+        load_runs([])

@@ -8,6 +8,7 @@ import yaml
 from ars.certification.settings import CertifySettings
 from ars.methods.cohen import cohen
 from ars.recipes.recipe import RecipeError
+from ars.runs.run import load_runs
 from ars.runs.shards import merge
 from ars.smoothing import SmoothedClassifier
 from ars.theory import total_noise
@@ -22,11 +23,12 @@ DIGITS = ("--data.kind=digits",)
 MODELS = """
 import torch
 from torch import nn
-from ars import adaptive, cohen
+from ars import Gaussian, SmoothedClassifier, adaptive, cohen, compose, last
 
 torch.manual_seed(0)
 network = nn.Sequential(nn.Flatten(), nn.Linear(3 * 24 * 24, 10))
 smoothed = cohen(network, sigma=0.5)
+exact = SmoothedClassifier(compose(Gaussian(0.5, exact=True)), last, network)
 wide = nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 10))
 few = nn.Sequential(nn.Flatten(), nn.Linear(3 * 24 * 24, 7))
 number = 7
@@ -237,3 +239,13 @@ def test_the_models_of_all_certifications_in_a_folder_are_known(models):
     bias.fill_(2)
     with pytest.raises(RecipeError, match="other weights or noise"):
         check_certified(Path("out"), model)
+
+
+def test_a_model_with_exact_steps_of_its_own_is_recorded_as_exact(models):
+    certify("exact")
+    certify("exact", settings=dataclasses.replace(FEW, examples=3))
+    merged = merge(Path("out/certify/test"))
+    assert merged.manifest.settings["exact"] is True
+    assert [record.certificate.exact for record in merged.records] == [True] * 3
+    [run] = load_runs([Path("out")])
+    assert run.settings.exact
