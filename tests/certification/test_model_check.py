@@ -10,7 +10,7 @@ from ars.certification.model_check import check_counting, check_model
 from ars.certification.settings import CertifySettings
 from ars.certification.votes import VoteCounter
 from ars.models import Normalize, UNet, cifar_resnet
-from ars.smoothing import Gaussian, MaskedGaussian, Release, SmoothedClassifier, compose, draw_like, last
+from ars.smoothing import Gaussian, SmoothedClassifier, compose, last
 
 from .user_parts import Function, Noisy, plain
 
@@ -199,136 +199,6 @@ def test_state_of_any_kind_that_stays_as_it_is_passes():
     check(cohen(network, sigma=0.5))
 
 
-def each_its_own(x, generator, make):
-    """Noise by hand: one tensor for each generator, as if each had one draw to make."""
-    generators = [generator] if isinstance(generator, torch.Generator) else generator
-    return torch.stack([make(x, one) for one in generators])
-
-
-def for_all(x, generator):
-    return each_its_own(x, generator, lambda x, one: torch.randn(x.shape[1:], generator=one))
-
-
-def in_halves_of_a_run(other):
-    def draw(run, generator):
-        half = torch.randn((len(run) + 1) // 2, *run.shape[1:], generator=generator)
-        return torch.cat([half, other * half])[: len(run)]
-
-    return lambda x, generator: draw_like(x, generator, draw)
-
-
-def blue_shared(x, generator):
-    noise = draw_like(x, generator, lambda run, one: run.normal_(generator=one))
-    blue = each_its_own(x, generator, lambda x, one: torch.randn(x.shape[2:], generator=one))
-    noise[:, 2] = blue.repeat_interleave(len(x) // len(blue), dim=0)
-    return noise
-
-
-def with_a_common_part(x, generator):
-    def draw(run, one):
-        return torch.randn(run.shape, generator=one) + torch.randn(1, *run.shape[1:], generator=one)
-
-    return draw_like(x, generator, draw)
-
-
-@pytest.mark.parametrize(
-    ("like", "how"),
-    [
-        (for_all, "the same"),
-        (in_halves_of_a_run(1), "the same"),
-        (blue_shared, "the same"),
-        (in_halves_of_a_run(-1), "opposite"),
-        (with_a_common_part, "common"),
-    ],
-    ids=["all", "pairs", "a channel", "opposites", "common part"],
-)
-def test_noise_that_the_draws_of_one_generator_share_is_refused(like, how):
-    shared = SmoothedClassifier(compose(Gaussian(0.5), Noisy(like)), last, plain())
-    with pytest.raises(ValueError, match=f"step 1 .* {how} noise"):
-        check(shared, torch.rand(1, 3, 16, 16))
-
-
-def test_noise_that_one_generator_of_several_drew_is_told_how_to_be_drawn():
-    naive = Noisy(lambda x, generator: torch.empty_like(x).uniform_(-1, 1, generator=generator[0]))
-    with pytest.raises(ValueError, match=r"ars\.draw_like"):
-        check(SmoothedClassifier(compose(naive), last, plain()))
-    sound = Noisy(lambda x, generator: draw_like(x, generator, lambda run, one: run.uniform_(-1, 1, generator=one)))
-    check(SmoothedClassifier(compose(sound), last, plain()))
-
-
-@pytest.mark.parametrize(
-    "release",
-    [
-        lambda noisy: noisy.clamp(0, 1),
-        lambda noisy: noisy.mean(dim=(1, 2, 3), keepdim=True).expand_as(noisy),
-        lambda noisy: (noisy > 0.5).float(),
-        lambda noisy: (255 * noisy).round() / 255,
-        lambda noisy: (255 * noisy.mean(dim=(2, 3), keepdim=True)).round().expand_as(noisy) / 255,
-        torch.zeros_like,
-    ],
-    ids=["clamped", "one number", "bits", "bytes", "few numbers", "nothing"],
-)
-def test_releases_that_agree_without_sharing_noise_pass(release):
-    class Processed(Gaussian):
-        def release(self, x, past, generator):
-            plain = super().release(x, past, generator)
-            return Release(release(plain.value), plain.weight, plain.std)
-
-    for images in (torch.rand(1, 3, 16, 16), torch.zeros(1, 1, 1, 1), torch.rand(1, 3, 16, 16).round()):
-        network = Function(lambda x: torch.stack([x.mean(dim=(1, 2, 3)), 1 - x.mean(dim=(1, 2, 3))], dim=1))
-        check(SmoothedClassifier(compose(Processed(0.5)), last, network), images)
-
-
-def test_a_step_must_release_each_image():
-    class Half(Gaussian):
-        def release(self, x, past, generator):
-            whole = super().release(x, past, generator)
-            return Release(whole.value[: (len(x) + 1) // 2], whole.weight, whole.std)
-
-    for mechanism in (compose(Half(0.5)), compose(Half(0.5), Gaussian(0.5))):
-        with pytest.raises(ValueError, match="each image once, got 4 of 8"):
-            check(SmoothedClassifier(mechanism, last, plain()), torch.rand(1, 3, 16, 16))
-
-
-class Leaking(Gaussian):
-    """States a weight or a deviation that is computed from the image itself."""
-
-    def __init__(self, weight, std):
-        super().__init__(0.5)
-        self.weight, self.std = weight, std
-
-    def release(self, x, past, generator):
-        plain = super().release(x, past, generator)
-        return Release(plain.value, self.weight(x, past) * plain.weight, self.std(x, past) * plain.std)
-
-
-def one(x, past):
-    return torch.ones(())
-
-
-LEAKS = {
-    "weight": (lambda x, past: x.mean(dim=1, keepdim=True), one),
-    "deviation": (one, lambda x, past: 1 + x.std(dim=(1, 2, 3), keepdim=True)),
-    "brightest pixel": (one, lambda x, past: 1 + x.amax(dim=(1, 2, 3), keepdim=True)),
-    "the image beside its past": (lambda x, past: (past[0].value - x).sigmoid()[:, :1], one),
-}
-
-
-@pytest.mark.parametrize(("weight", "std"), LEAKS.values(), ids=LEAKS)
-def test_a_step_whose_weight_or_deviation_tells_of_the_image_is_refused(weight, std):
-    for image in (torch.rand(1, 3, 16, 16), torch.full((1, 3, 16, 16), 0.5)):
-        mechanism = compose(Gaussian(0.5), Leaking(weight, std))
-        with pytest.raises(ValueError, match=r"step 1 .* weight or a deviation"):
-            check(SmoothedClassifier(mechanism, last, plain()), image)
-
-
-def test_a_step_whose_weight_depends_on_its_past_passes():
-    mask = Function(lambda seen: seen.mean(dim=1, keepdim=True).sigmoid())
-    of_the_past = Leaking(lambda x, past: past[0].value.sigmoid()[:, :1], one)
-    for step in (MaskedGaussian(0.5, mask), of_the_past):
-        check(SmoothedClassifier(compose(Gaussian(0.5), step), last, plain()), torch.rand(1, 3, 16, 16))
-
-
 class OfScores(nn.Module):
     """Light or dark, from a score that the batch may share, as labels or as certainties."""
 
@@ -459,3 +329,40 @@ def test_companions_that_only_plain_images_are_show_what_others_hide():
 
     with pytest.raises(ValueError, match=TIED):
         check(cohen(Function(decided_for_all), sigma=0.5), torch.full((1, 3, 8, 8), 0.8))
+
+
+class Remembering(nn.Module):
+    """Gives other answers once it has seen some images; keeps the number in a plain attribute."""
+
+    def __init__(self, after):
+        super().__init__()
+        self.after, self.seen = after, 0
+
+    def forward(self, x):
+        self.seen += len(x)
+        score = (x.mean(dim=(1, 2, 3)) - 0.5) if self.seen < self.after else 0.5 - x.mean(dim=(1, 2, 3))
+        return torch.stack([-score, score], dim=1)
+
+
+def test_a_network_that_changes_while_votes_are_counted_is_refused():
+    images = torch.rand(2, 3, 8, 8)
+    settings = CertifySettings(n_select=100, n_estimate=1000, precision="float32")
+    # 900 images are seen in the checks, and as many as are counted: 2,200 in certify, 1,100 in votes
+    for after in (1500, 2500):
+        with pytest.raises(ValueError, match="answers the same draws otherwise"):
+            Certifier(cohen(Remembering(after), sigma=0.5), settings, batch_size=100)(images)
+    with pytest.raises(ValueError, match="answers the same draws otherwise"):
+        Certifier(cohen(Remembering(1500), sigma=0.5), settings, batch_size=100).votes(images, n=1000)
+    Certifier(cohen(Remembering(10**6), sigma=0.5), settings, batch_size=100)(images)
+
+
+def test_no_more_than_one_draw_of_a_hundred_is_repeated():
+    sizes = []
+    model = cohen(Function(lambda x: sizes.append(len(x)) or x.flatten(1)[:, :2]), sigma=0.5)
+    certifier = Certifier(model, CertifySettings(n_select=100, n_estimate=5000, precision="float32"), batch_size=1000)
+    images = torch.rand(1, 3, 8, 8)
+    certifier.prepare(images)
+    sizes.clear()
+    certifier(images)
+    assert sizes[-1] == 51
+    assert sum(sizes) == 5100 + 51

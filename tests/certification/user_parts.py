@@ -34,7 +34,7 @@ class Noisy(Gaussian):
 
     def release(self, x, past, generator):
         one = torch.ones(1, 1, 1, 1)
-        return Release(x + self.like(x, generator), weight=one, std=0.5 * one)
+        return Release(x + 0.5 * self.like(x, generator), weight=one, std=0.5 * one)
 
 
 def plain():

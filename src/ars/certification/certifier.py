@@ -14,9 +14,10 @@ from torch import Tensor
 from ars.certification.bounds import BOUNDS, Bound, check_alpha, class_probabilities
 from ars.certification.certificate import Certificate, Prediction
 from ars.certification.martingale import levels_of
-from ars.certification.model_check import check_counting, check_model
+from ars.certification.model_check import Drift, check_again, check_counting, check_model
 from ars.certification.model_copy import copy_model, fast_copy
 from ars.certification.settings import BLOCK, MOST_DRAWS, MOST_SEED, CertifySettings, Mode
+from ars.certification.step_check import check_steps
 from ars.certification.stopping import CurveRule, FixedRule, Outcome, RadiusRule, Rule
 from ars.certification.votes import Stage, VoteCounter, Watch
 from ars.kernels.precision import Precision, choose_precision
@@ -56,6 +57,7 @@ class Certifier:
         if settings.exact:
             self._plain.mechanism.use_exact()
         self._counters: dict[tuple[torch.Size, torch.device], VoteCounter] = {}
+        self._drifts: dict[VoteCounter, Drift] = {}
         self._next = 0  # the default index of the next image
         self._certifiable: set[int] = set()  # sizes of an image for which the request was checked
 
@@ -64,13 +66,17 @@ class Certifier:
         key = (images.shape[1:], images.device)
         if key not in self._counters:
             precision = choose_precision(self.settings.precision, images.device)
-            check_model(self._plain, images)
+            first = check_model(self._plain, images)
+            check_steps(self._localise(self._plain, images[:1])[0], images[:1], self.settings.norm)
             fast = self._plain if precision == "float32" else fast_copy(self._plain, images)
             counter = VoteCounter(fast, precision, batch_size=self.batch_size)
             if self.expect:
                 counter.expect(self.expect * (self.settings.n_select + self.settings.n_estimate), images)
+            drift = Drift(counter, images, n=self.settings.n_select + self.settings.n_estimate)
             check_counting(counter, images)
-            self._counters[key] = counter
+            check_again(self._plain, images, first)
+            drift.check()
+            self._drifts[counter], self._counters[key] = drift, counter
         return self._counters[key]
 
     def __call__(
@@ -91,6 +97,7 @@ class Certifier:
         for mechanism, part in _runs(mechanisms):
             rule = make_rule(settings, mechanism, dim=dim)
             outcomes += self._estimate(counter, mechanism, images[part], names[part], selected[part], rule, watch)
+        self._drifts[counter].check()
         return [
             conclude(mechanism, counts, outcome, settings, dim=dim, index=index, precision=counter.precision)
             for mechanism, counts, outcome, index in zip(mechanisms, selected, outcomes, names, strict=True)
@@ -103,11 +110,13 @@ class Certifier:
         images = as_batch(images)
         names, counter = self._identify(images, indices), self.prepare(images)
         mechanisms = self._localise(counter.model, images)
-        return counter(mechanisms, images, names, n=n, stage=stage, seed=self.settings.seed)
+        votes = counter(mechanisms, images, names, n=n, stage=stage, seed=self.settings.seed)
+        self._drifts[counter].check()
+        return votes
 
     def _localise(self, model: SmoothedClassifier, images: Images) -> Sequence[Composition]:
         """Each image's mechanism, in eval mode, in exact mode if that was asked for."""
-        mechanisms = model.localise(images)
+        mechanisms = model.localise(images.clone())
         for mechanism in {id(mechanism): mechanism for mechanism in mechanisms}.values():
             mechanism.eval()
             if self.settings.exact:
@@ -275,12 +284,19 @@ def check_smoothed(model: object) -> None:
         raise TypeError(
             f"expected a smoothed classifier, got {type(model).__name__}; smooth it, as in ars.cohen(net, sigma=0.5)"
         )
-    for name in ("forward", "guarantee", "radius"):
-        if getattr(type(model), name) is not getattr(SmoothedClassifier, name) or name in vars(model):
-            raise TypeError(
-                f"{type(model).__name__} has its own {name}(), but its mechanism, combine and classifier alone draw "
-                "the votes and state the radius; put it into one of these"
-            )
+    parts = ((model, SmoothedClassifier, "forward"), (model.mechanism, Composition, "release"))
+    for part, known, draw in parts:
+        for name in (draw, "guarantee", "radius"):
+            if getattr(type(part), name) is not getattr(known, name) or name in vars(part):
+                raise TypeError(
+                    f"{type(part).__name__} has its own {name}(), but the steps of its mechanism, combine and "
+                    "classifier alone draw the votes and state the radius; put it into one of these"
+                )
+    if model._forward_pre_hooks or model._forward_hooks:
+        raise ValueError(
+            "the smoothed classifier has a forward hook, which certification does not run; register it on the network "
+            "that follows the noise, or change the images before they are certified"
+        )
 
 
 def check_request(model: SmoothedClassifier, settings: CertifySettings, *, dim: int) -> None:

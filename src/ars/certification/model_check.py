@@ -5,13 +5,12 @@ The check refuses the defects that it detects. Passing means that no defect was 
 - Does a noisy image get the same logits alone, in a small batch, and in a batch of the size used in counting?
 - Does the model draw random numbers from torch's global generator?
 - Does it change its own weights or buffers in a forward pass?
-- Does a step share noise between the draws of one generator?
-- Do the weight and the standard deviation that a step states change with X while its past does not?
+- Does it answer the same draws in the same way after counting as before?
+
+step_check asks whether its steps keep their word.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from itertools import combinations
-from typing import ParamSpec, TypeVar, cast
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor
@@ -21,35 +20,36 @@ from torch.nn.parameter import is_lazy
 from ars.certification.logits import NOT_A_NUMBER, alike, moves
 from ars.certification.memory import is_short_of_memory
 from ars.certification.settings import BLOCK
+from ars.certification.step_check import DRAWS, LEVELS, generators, if_it_can
 from ars.certification.votes import VoteCounter, draw_logits
 from ars.kernels.backend import exact
 from ars.kernels.precision import autocast, current
 from ars.smoothing import SmoothedClassifier
 from ars.smoothing.input_dependent import NearestNoise
-from ars.smoothing.mechanism import Images, Release, Step
+from ars.smoothing.mechanism import Images
 
-Given = ParamSpec("Given")
-Result = TypeVar("Result")
-
-DRAWS = 8
 IMAGES = 2
 PLACES = 4  # how many of the given images are used in the search for an undecided image
 HALVINGS = 16
-LEVELS = (0.5, 0.0, 1.0)  # grey, black and white images change any statistic of a batch as far as possible
-TIMES = 10  # how often in a row shared noise must be detected
-MUCH = 3.0  # ratio of the sum of shared noise to that of independent noise
-SHARED = 0.2  # share of an image; independent noise that is clamped coincides in less than half of this
+LEAST_REPEATED = 8
 
 TIED = (
     "the model gives a noisy image different logits alone and among others; certification needs a network that treats "
     "each image separately, without batch statistics or its own randomness, and steps that draw noise with "
     "ars.draw_like"
 )
+CHANGED = (
+    "the model answers the same draws otherwise than before, so they are not votes of one classifier; certification "
+    "needs a network that keeps nothing from one call to the next"
+)
 
 
 @torch.inference_mode()
-def check_model(model: SmoothedClassifier, images: Images) -> None:
-    """Refuse a model, in eval mode and in float32, if its draws are found to depend on each other."""
+def check_model(model: SmoothedClassifier, images: Images) -> Tensor:
+    """Refuse a model, in eval mode and in float32, if its draws are found to depend on each other.
+
+    Returns its answers to the first draws, for check_again.
+    """
     for name, part in model.named_modules():
         if isinstance(part, _BatchNorm) and part.running_mean is None:
             raise ValueError(
@@ -58,9 +58,8 @@ def check_model(model: SmoothedClassifier, images: Images) -> None:
             )
     if any(is_lazy(parameter) for parameter in model.parameters()):
         raise ValueError("the model has lazy layers, whose weights do not exist yet; call it once before")
+    first, draws = images[:IMAGES], _first_draws(images)
     with current(images.device), exact(), autocast(images.device, "float32"):
-        first = images[:IMAGES]
-        draws = first.repeat_interleave(DRAWS // len(first), dim=0)
         random_state = _global_randomness(images.device)
         saved = _state(model.state_dict().values())
         together = _answer(model, draws, range(DRAWS))
@@ -82,8 +81,21 @@ def check_model(model: SmoothedClassifier, images: Images) -> None:
         if not moves(alone, images=len(first)) and (undecided := _undecided(model, images)) is not None:
             draws = undecided.repeat_interleave(DRAWS, dim=0)
             _check_alike(model, draws, _one_by_one(model, draws), images=1)
-        _check_noise(model, images[:1].repeat_interleave(DRAWS, dim=0))
-        _check_steps(model, images[:1])
+    return together
+
+
+@torch.inference_mode()
+def check_again(model: SmoothedClassifier, images: Images, before: Tensor) -> None:
+    """Refuse a model that answers the first draws of check_model otherwise than before."""
+    with current(images.device), exact(), autocast(images.device, "float32"):
+        now = _answer(model, _first_draws(images), range(DRAWS))
+    if not alike(now, before, images=len(images[:IMAGES])):
+        raise ValueError(CHANGED)
+
+
+def _first_draws(images: Images) -> Images:
+    first = images[:IMAGES]
+    return first.repeat_interleave(DRAWS // len(first), dim=0)
 
 
 @torch.inference_mode()
@@ -99,7 +111,7 @@ def check_counting(counter: VoteCounter, images: Images) -> None:
     while True:
         try:
             usual = _among(counter, image, image, image, size)
-            other = _if_it_can(_among, counter, image, 1 - image, far, size)
+            other = if_it_can(_among, counter, image, 1 - image, far, size)
             if other is None:  # such images do not suit; other noise does
                 other = _among(counter, image, image, image, size, attempt=1)
             break
@@ -111,6 +123,24 @@ def check_counting(counter: VoteCounter, images: Images) -> None:
         raise ValueError(TIED)
 
 
+class Drift:
+    """Does a model answer the same draws after counting as before? No more than 1% of n draws are repeated."""
+
+    def __init__(self, counter: VoteCounter, images: Images, *, n: int) -> None:
+        # fewer than a block, because batches of whole blocks may be compiled later and answer in other roundings
+        self._draws = images[:1].expand(min(BLOCK - 1, max(LEAST_REPEATED, n // 100)), -1, -1, -1).clone()
+        self._counter = counter
+        self._before = self._answer()
+
+    def check(self) -> None:
+        """Refuse a model that has changed."""
+        if not alike(self._answer(), self._before, images=1, rounded_to=torch.float32):
+            raise ValueError(CHANGED)
+
+    def _answer(self) -> Tensor:
+        return self._counter.answer(self._draws, generators(self._draws, range(len(self._draws))))
+
+
 def _among(counter: VoteCounter, image: Images, before: Images, after: Images, size: int, attempt: int = 0) -> Tensor:
     """The answers to half a block of draws of an image in the middle of a batch; their noise is the same each time."""
     run, middle = BLOCK // 2, size // 2
@@ -118,15 +148,13 @@ def _among(counter: VoteCounter, image: Images, before: Images, after: Images, s
     batch[middle : middle + run] = image
     seeds = [attempt * size + number for number in range(size // run)]
     seeds[middle // run] = size // run
-    with current(image.device), autocast(image.device, counter.precision):
-        logits = draw_logits(counter.model, batch, _generators(image, seeds))
-    return logits[middle : middle + run].clone()
+    return counter.answer(batch, generators(image, seeds))[middle : middle + run]
 
 
 def _check_alike(model: SmoothedClassifier, draws: Images, alone: Tensor, *, images: int) -> None:
     """Refuse different logits in batches than alone, unless only rounding at another batch size differs."""
     batches = [draws, *(torch.cat([draws, torch.full_like(draws, level)]) for level in LEVELS)]
-    answers = [_if_it_can(_answer, model, batch, range(len(batch))) for batch in batches]
+    answers = [if_it_can(_answer, model, batch, range(len(batch))) for batch in batches]
     rows = [answer[: len(alone)] for answer in answers if answer is not None]
     if all(alike(row, alone, images=images) for row in rows):
         return
@@ -144,14 +172,14 @@ def _takes_each_by_itself(model: SmoothedClassifier, draws: Images, answers: Seq
         return False
     order = torch.arange(size).roll(number // 2 + 1)
     batch = torch.cat([draws, torch.full_like(draws, LEVELS[0])])
-    moved = _if_it_can(_answer, model, batch[order], order.tolist())
+    moved = if_it_can(_answer, model, batch[order], order.tolist())
     if moved is None or not torch.equal(moved[order.argsort()][:number], answers[0]):
         return False
     for place, draw in enumerate(draws):
         for level in LEVELS:
             batch = torch.full_like(draws[:1], level).repeat(size, 1, 1, 1)
             batch[place] = draw
-            row = _if_it_can(_answer, model, batch, range(size))
+            row = if_it_can(_answer, model, batch, range(size))
             if row is not None and not torch.equal(row[place], answers[0][place]):
                 return False
     return True
@@ -168,7 +196,7 @@ def _undecided(model: SmoothedClassifier, images: Images) -> Images | None:
     for other in others:
         near, far, target = start, other, other
         for _ in range(HALVINGS):
-            answers = _if_it_can(_one_by_one, model, target.repeat_interleave(DRAWS, dim=0))
+            answers = if_it_can(_one_by_one, model, target.repeat_interleave(DRAWS, dim=0))
             if answers is None:
                 break
             if moves(answers, images=1):
@@ -187,65 +215,10 @@ def _winner(logits: Tensor) -> int:
     return int(logits.argmax(dim=1).mode().values)
 
 
-def _check_noise(model: SmoothedClassifier, draws: Images) -> None:
-    """Refuse noise that the draws of one generator share; in certification each generator makes a hundred draws.
-
-    A coincidence of a few numbers does not repeat every time.
-    """
-    suspected: dict[int, str] = {}
-    for attempt in range(TIMES):
-        seeds = range(attempt * (DRAWS + 1), (attempt + 1) * (DRAWS + 1))
-        apart = model.mechanism.release(draws, _generators(draws, seeds[:-1]))
-        at_once = model.mechanism.release(draws, _generators(draws, seeds[-1:]))
-        seen: dict[int, str] = {}
-        for step, (one, other) in enumerate(zip(apart, at_once, strict=True)):
-            seen[step] = _shared(draws, one, other)
-        suspected = {step: how for step, how in seen.items() if how and suspected.get(step, how) == how}
-        if not suspected:
-            return
-    step, how = min(suspected.items())
-    raise ValueError(
-        f"step {step} of the mechanism gives the draws of one generator {how} noise, and no bound on their votes would "
-        "hold; draw it with ars.draw_like, which asks for a tensor of many draws"
-    )
-
-
-def _shared(draws: Images, apart: Release, at_once: Release) -> str:
-    """How the draws of one generator depend on each other, compared with those of several; empty if no sign is found.
-
-    The signs are equal values, or a sum of the noise that is much larger or smaller than with independent noise.
-    """
-    ordered = apart.value.flatten(1).sort(dim=0).values
-    noisy = (ordered[1:] != ordered[:-1]).all(dim=0)
-    values = at_once.value.flatten(1)[:, noisy]
-    pairs = combinations(values, 2) if values.shape[1] >= len(noisy) / 2 else ()
-    if any(bool((one == other).float().mean() > SHARED) for one, other in pairs):
-        return "the same"
-    alone, together = (float((one.value - one.weight * draws).sum(dim=0).square().sum()) for one in (apart, at_once))
-    if alone > 0 and not 1 / MUCH < together / alone < MUCH:
-        return "opposite" if together < alone else "common"
-    return ""
-
-
-def _check_steps(model: SmoothedClassifier, image: Images) -> None:
-    """Refuse a step whose stated weight or deviation changes with X while its past does not: that leaks X."""
-    releases = model.mechanism.release(image, _generators(image, [0]))
-    random = torch.rand(image.shape, generator=torch.Generator().manual_seed(0)).to(image.device)
-    others = [1 - image, random, *(torch.full_like(image, level) for level in LEVELS)]  # grey is its own negative
-    for number, (step, release) in enumerate(zip(model.mechanism.steps, releases, strict=True)):
-        for other in others:
-            again = _if_it_can(cast(Step, step).release, other, releases[:number], _generators(image, [0]))
-            if again and not (torch.equal(again.weight, release.weight) and torch.equal(again.std, release.std)):
-                raise ValueError(
-                    f"step {number} of the mechanism states a weight or a deviation that depends on the image itself, "
-                    "which its guarantee does not cover; compute both from the releases of earlier steps alone"
-                )
-
-
 def _answer(model: SmoothedClassifier, images: Images, seeds: Sequence[int]) -> Tensor:
     """The logits of noisy images, each with its own seed; images that the model cannot take are reported."""
     try:
-        logits = draw_logits(model, images, _generators(images, seeds))
+        logits = draw_logits(model, images, generators(images, seeds))
     except torch.OutOfMemoryError:
         raise
     except RuntimeError as error:  # sizes that do not fit, for example
@@ -258,20 +231,6 @@ def _answer(model: SmoothedClassifier, images: Images, seeds: Sequence[int]) -> 
 
 def _one_by_one(model: SmoothedClassifier, images: Images) -> Tensor:
     return torch.cat([_answer(model, images[seed : seed + 1], [seed]) for seed in range(len(images))])
-
-
-def _if_it_can(ask: Callable[Given, Result], *given: Given.args, **options: Given.kwargs) -> Result | None:
-    """The result for images that the user did not give; None if the model cannot take them, which is no defect."""
-    try:
-        return ask(*given, **options)
-    except torch.OutOfMemoryError:
-        raise
-    except Exception:
-        return None
-
-
-def _generators(images: Images, seeds: Sequence[int]) -> list[torch.Generator]:
-    return [torch.Generator(images.device).manual_seed(seed) for seed in seeds]
 
 
 def _state(values: Iterable[object]) -> list[Tensor]:

@@ -127,6 +127,12 @@ class VoteCounter:
             raise ValueError(NOT_A_NUMBER)
         return votes
 
+    @torch.inference_mode()
+    def answer(self, images: Images, generators: Generators) -> Tensor:
+        """The logits of one noisy draw of each image, computed as in counting, but not counted."""
+        with self._alone, current(images.device), autocast(images.device, self.precision):
+            return draw_logits(self.model, images, generators).clone()  # the next answer may use the same memory
+
     def batch(self, images: Images) -> int:
         """How many draws of these images are made at once, in whole blocks."""
         suitable = suitable_batch(images)

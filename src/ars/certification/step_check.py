@@ -1,0 +1,246 @@
+"""Do the steps of a mechanism keep their word? Otherwise the guarantee that they state is not that of their releases.
+
+The check refuses the defects that it detects. Passing means that no defect was found. It is not a proof. It asks of
+each step, on releases of whole blocks of draws of one image:
+
+- Does it share noise between the draws of one generator?
+- Do its weight, its standard deviation or its noise change with X while its past does not?
+- Is (value - weight X) / std noise of mean 0 and variance 1, in every coordinate and at every spatial frequency? Is it
+  normal, if the step is a Gaussian or its guarantee is that of one?
+- Does the loss of the stated weights and deviations stay below the guarantee, in every draw?
+
+Each random part may refuse a sound step with a probability of FALSE_ALARM at most.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import ParamSpec, TypeVar, cast
+
+import numpy as np
+import torch
+from scipy.special import ndtr
+from scipy.stats import binom, chi2
+from torch import Tensor
+
+from ars.certification.settings import BLOCK
+from ars.kernels.backend import exact
+from ars.kernels.precision import autocast, current
+from ars.smoothing import Gaussian
+from ars.smoothing.mechanism import Composition, Images, Release, Step
+from ars.theory import Ball, Norm, UnsupportedThreat
+from ars.theory.tradeoff import Approximate, TradeOff
+from ars.theory.tradeoff import Gaussian as GaussianTradeOff
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
+LEVELS = (0.5, 0.0, 1.0)  # grey, black and white images change any statistic of a batch as far as possible
+DRAWS = 8
+TIMES = 10  # how often in a row shared noise must be detected
+MUCH = 3.0  # ratio of the sum of shared noise to that of independent noise
+SHARED = 0.2  # share of an image; independent noise that is clamped coincides in less than half of this
+RESIDUALS = 2**20  # of which 33 lie beyond 4 deviations on either side, if they are normal
+MOST_BLOCKS = 14
+FALSE_ALARM = 1e-8
+EDGES = (-4.0, -3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 4.0)
+ROUNDING, NEARLY_NORMAL = 1e-4, 0.02  # how far mu may seem too small
+LEVELS_OF_TESTS = (0.01, 0.1, 0.5, 0.9)
+UNIT = 2e-4  # a whole unit of exact mode, by which noise on rounded images may differ
+
+
+@torch.inference_mode()
+def check_steps(mechanism: Composition, image: Images, norm: Norm) -> None:
+    """Refuse a mechanism if one of its steps is found not to keep its word on an image [1, c, h, w]."""
+    with current(image.device), exact(), autocast(image.device, "float32"):
+        _check_shared_noise(mechanism, image.expand(DRAWS, -1, -1, -1))
+        _check_leaks(mechanism, image)
+        _check_noise(mechanism, image, norm)
+
+
+def _check_shared_noise(mechanism: Composition, draws: Images) -> None:
+    """Refuse noise that the draws of one generator share; in certification each generator makes a hundred draws.
+
+    A coincidence of a few numbers does not repeat every time.
+    """
+    suspected: dict[int, str] | None = None
+    for attempt in range(TIMES):
+        seeds = range(attempt * (DRAWS + 1), (attempt + 1) * (DRAWS + 1))
+        apart = mechanism.release(draws, generators(draws, seeds[:-1]))
+        at_once = mechanism.release(draws, generators(draws, seeds[-1:]))
+        seen = {step: _shared(draws, *pair) for step, pair in enumerate(zip(apart, at_once, strict=True))}
+        before = seen if suspected is None else suspected
+        suspected = {step: how for step, how in before.items() if how and seen[step] == how}
+        if not suspected:
+            return
+    step, how = min(cast("dict[int, str]", suspected).items())
+    raise ValueError(
+        f"step {step} of the mechanism gives the draws of one generator {how} noise, and no bound on their votes would "
+        "hold; draw it with ars.draw_like, which asks for a tensor of many draws"
+    )
+
+
+def _shared(draws: Images, apart: Release, at_once: Release) -> str:
+    """How the draws of one generator depend on each other, compared with those of several; empty if no sign is found.
+
+    The signs are equal values, or a sum of the noise that is much larger or smaller than with independent noise.
+    """
+    ordered = apart.value.flatten(1).sort(dim=0).values
+    noisy = (ordered[1:] != ordered[:-1]).all(dim=0)
+    values = at_once.value.flatten(1)[:, noisy]
+    pairs = combinations(values, 2) if values.shape[1] >= len(noisy) / 2 else ()
+    if any(bool((one == other).float().mean() > SHARED) for one, other in pairs):
+        return "the same"
+    alone, together = (float((one.value - one.weight * draws).sum(dim=0).square().sum()) for one in (apart, at_once))
+    if alone > 0 and not 1 / MUCH < together / alone < MUCH:
+        return "opposite" if together < alone else "common"
+    return ""
+
+
+def _check_leaks(mechanism: Composition, image: Images) -> None:
+    """Refuse a step whose stated weight, deviation or noise changes with X while its past does not: that leaks X."""
+    releases = mechanism.release(image, generators(image, [0]))
+    random = torch.rand(image.shape, generator=torch.Generator().manual_seed(0)).to(image.device)
+    others = [1 - image, random, *(torch.full_like(image, level) for level in LEVELS)]  # grey is its own negative
+    for number, step in enumerate(cast(Sequence[Step], mechanism.steps)):
+        release = step.release(image, releases[:number], generators(image, [0]))
+        for other in others:
+            again = if_it_can(step.release, other, releases[:number], generators(image, [0]))
+            if again is None:
+                continue
+            if not (torch.equal(again.weight, release.weight) and torch.equal(again.std, release.std)):
+                raise ValueError(
+                    f"step {number} of the mechanism states a weight or a deviation that depends on the image itself, "
+                    "which its guarantee does not cover; compute both from the releases of earlier steps alone"
+                )
+            moved = (again.value - again.weight * other) - (release.value - release.weight * image)
+            if (moved.abs() > again.std / 10 + UNIT).any():
+                raise ValueError(
+                    f"step {number} of the mechanism gives another image other noise from the same generator, or "
+                    f"{NOT_AS_STATED}"
+                )
+
+
+NOT_AS_STATED = (
+    "its value is not weight * X + std * z as it states; release the noisy image as it is, and do everything else "
+    "in combine"
+)
+
+
+@dataclass
+class Residuals:
+    """What is kept of z = (value - weight X) / std over the draws of a step."""
+
+    draws: int = 0
+    sums: Tensor | float = 0.0
+    squares: Tensor | float = 0.0
+    """By coordinate."""
+    powers: Tensor | float = 0.0
+    """By spatial frequency."""
+    fourth: float = 0.0
+    counts: np.ndarray = field(default_factory=lambda: np.zeros(len(EDGES) + 1, dtype=np.int64))
+    """Between EDGES."""
+
+    def add(self, z: Images) -> None:
+        """Add a block of draws."""
+        self.draws += len(z)
+        self.sums = self.sums + z.sum(dim=0).flatten()
+        self.squares = self.squares + z.square().sum(dim=0).flatten()
+        # the Hartley transform: real, orthonormal, and white noise stays white
+        spectrum = torch.fft.fftn(z, dim=(1, 2, 3), norm="ortho")
+        self.powers = self.powers + (spectrum.real - spectrum.imag).square().sum(dim=0).flatten()
+        self.fourth += float(z.double().pow(4).sum())
+        places = torch.bucketize(z.flatten(), torch.tensor(EDGES, device=z.device))
+        self.counts += torch.bincount(places, minlength=len(EDGES) + 1).cpu().numpy()
+
+    def normal(self) -> bool:
+        """Whether as many values lie between the EDGES as for a normal law."""
+        probabilities = np.diff(ndtr(np.array([-np.inf, *EDGES, np.inf])))
+        total = self.counts.sum()
+        below, above = binom.cdf(self.counts, total, probabilities), binom.sf(self.counts - 1, total, probabilities)
+        return bool(min(below.min(), above.min()) >= FALSE_ALARM / (2 * len(self.counts)))
+
+    def unit(self, *, normal: bool) -> bool:
+        """Whether mean and variance are 0 and 1, pooled, by coordinate and by frequency; if not normal, roughly.
+
+        Sums of squares of n normal numbers are chi-squared with n degrees of freedom. Those of other noise have fewer
+        or more, by its kurtosis, and only too little variance is sought.
+        """
+        kept = (self.sums, self.squares, self.powers)
+        sums, squares, powers = (cast(Tensor, sums).double().cpu().numpy() for sums in kept)
+        total, count = float(squares.sum()), self.draws * len(squares)
+        if not total > 0:
+            return False
+        share = 1.0 if normal else min(1.0, 2 / (self.fourth * count / total**2 - 1))
+        p_values = [_p_value(part * share, draws * share, two_sided=normal) for part, draws in (
+            (np.array(total), count), (squares, self.draws), (powers, self.draws)
+        )]  # fmt: skip
+        if normal:
+            p_values.append(_p_value(sums**2 / self.draws, 1, two_sided=False, upper=True))
+        return min(p_values) >= FALSE_ALARM / len(p_values)
+
+
+def _p_value(sums: np.ndarray, degrees: float, *, two_sided: bool, upper: bool = False) -> float:
+    """Of the most extreme of some chi-squared numbers, by Bonferroni: the smallest, the largest, or either."""
+    least = [] if upper else [chi2.cdf(sums.min(), degrees)]
+    largest = [chi2.sf(sums.max(), degrees)] if two_sided or upper else []
+    return float(min(*least, *largest, 1.0)) * sums.size * (2 if two_sided else 1)
+
+
+def _check_noise(mechanism: Composition, image: Images, norm: Norm) -> None:
+    """Refuse a step whose noise is not what it states, or whose guarantee promises more than that noise gives."""
+    draws = image.expand(BLOCK, -1, -1, -1)
+    residuals, losses = [Residuals() for _ in mechanism.steps], [0.0 for _ in mechanism.steps]
+    for block in range(min(MOST_BLOCKS, -(-RESIDUALS // draws.numel()))):
+        for number, release in enumerate(mechanism.release(draws, generators(image, [block]))):
+            residuals[number].add((release.value - release.weight * draws) / release.std)
+            losses[number] = max(losses[number], _loss(release, draws, norm))
+    for number, (step, kept, loss) in enumerate(zip(mechanism.steps, residuals, losses, strict=True)):
+        promise = _promise(cast(Step, step), Ball(norm, image[0].numel(), 1 / loss)) if loss > 0 else None
+        normal = kept.normal()
+        if not kept.unit(normal=normal):
+            raise ValueError(f"step {number} of the mechanism has other noise than it states: {NOT_AS_STATED}")
+        gaussian = isinstance(promise, GaussianTradeOff)
+        if not normal and (gaussian or isinstance(step, Gaussian)):
+            raise ValueError(
+                f"step {number} of the mechanism has noise of another law than the normal one it guarantees"
+            )
+        # at this radius the stated weights and deviations give mu = 1, if the noise is normal
+        true = GaussianTradeOff(1 - (ROUNDING if gaussian else NEARLY_NORMAL))
+        known = normal and (gaussian or kept.counts.sum() > RESIDUALS / 8)
+        if promise and known and any(promise(level) > true(level) for level in LEVELS_OF_TESTS):
+            raise ValueError(
+                f"step {number} of the mechanism guarantees more than its noise gives: for its stated weights and "
+                f"deviations mu is {loss:.4g} per unit of {norm} radius; derive guarantee() from the largest possible "
+                "weight / std"
+            )
+
+
+def _loss(release: Release, draws: Images, norm: Norm) -> float:
+    """The largest mu of any draw per unit of radius: the norm of weight / std that is dual to the ball's."""
+    shown = (release.weight / release.std).double().expand_as(draws).flatten(1)
+    return float((shown.norm(dim=1) if norm == "linf" else shown.abs().amax(dim=1)).max())
+
+
+def _promise(step: Step, ball: Ball) -> TradeOff | None:
+    """The trade-off function that a step states, without the allowance for its sampler; None for this norm."""
+    try:
+        promise = step.guarantee(ball)
+    except UnsupportedThreat:
+        return None
+    return promise.ideal if isinstance(promise, Approximate) else promise
+
+
+def generators(images: Images, seeds: Sequence[int]) -> list[torch.Generator]:
+    """A generator for each seed, on the device of the images."""
+    return [torch.Generator(images.device).manual_seed(seed) for seed in seeds]
+
+
+def if_it_can(ask: Callable[Given, Result], *given: Given.args, **options: Given.kwargs) -> Result | None:
+    """The result for images that the user did not give; None if the model cannot take them, which is no defect."""
+    try:
+        return ask(*given, **options)
+    except torch.OutOfMemoryError:
+        raise
+    except Exception:
+        return None

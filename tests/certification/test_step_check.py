@@ -1,0 +1,377 @@
+"""Steps that do not keep their word are refused: shared noise, leaks, other noise or a better guarantee than stated."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from ars import adaptive
+from ars.certification import step_check
+from ars.certification.model_check import check_model
+from ars.certification.step_check import Residuals, check_steps
+from ars.models import UNet
+from ars.smoothing import (
+    Gaussian,
+    GeneralisedNormal,
+    MaskedGaussian,
+    Release,
+    SmoothedClassifier,
+    Step,
+    compose,
+    draw_like,
+    last,
+    normal_like,
+)
+from ars.smoothing.input_dependent import LocalGaussian
+from ars.theory import repeat
+from ars.theory.tradeoff import Gaussian as GaussianTradeOff
+from ars.theory.tradeoff import Laplace as LaplaceTradeOff
+
+from .user_parts import Function, Noisy, plain
+
+
+@pytest.fixture
+def image():
+    return torch.rand(1, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+
+
+def smoothed(*steps):
+    return SmoothedClassifier(compose(*steps), last, plain()).eval()
+
+
+def mask():
+    return Function(lambda seen: (2 * seen.mean(dim=1, keepdim=True)).sigmoid())
+
+
+def each_its_own(x, generator, make):
+    """Noise by hand: one tensor for each generator, as if each had one draw to make."""
+    generators = [generator] if isinstance(generator, torch.Generator) else generator
+    return torch.stack([make(x, one) for one in generators])
+
+
+def for_all(x, generator):
+    return each_its_own(x, generator, lambda x, one: torch.randn(x.shape[1:], generator=one))
+
+
+def in_halves_of_a_run(other):
+    def draw(run, generator):
+        half = torch.randn((len(run) + 1) // 2, *run.shape[1:], generator=generator)
+        return torch.cat([half, other * half])[: len(run)]
+
+    return lambda x, generator: draw_like(x, generator, draw)
+
+
+def blue_shared(x, generator):
+    noise = draw_like(x, generator, lambda run, one: run.normal_(generator=one))
+    blue = each_its_own(x, generator, lambda x, one: torch.randn(x.shape[2:], generator=one))
+    noise[:, 2] = blue.repeat_interleave(len(x) // len(blue), dim=0)
+    return noise
+
+
+def with_a_common_part(x, generator):
+    def draw(run, one):
+        return torch.randn(run.shape, generator=one) + torch.randn(1, *run.shape[1:], generator=one)
+
+    return draw_like(x, generator, draw)
+
+
+@pytest.mark.parametrize(
+    ("like", "how"),
+    [
+        (for_all, "the same"),
+        (in_halves_of_a_run(1), "the same"),
+        (blue_shared, "the same"),
+        (in_halves_of_a_run(-1), "opposite"),
+        (with_a_common_part, "common"),
+    ],
+    ids=["all", "pairs", "a channel", "opposites", "common part"],
+)
+def test_noise_that_the_draws_of_one_generator_share_is_refused(image, like, how):
+    with pytest.raises(ValueError, match=f"step 1 .* {how} noise"):
+        check_steps(compose(Gaussian(0.5), Noisy(like)), image, "linf")
+
+
+def test_noise_that_one_generator_of_several_drew_is_told_how_to_be_drawn(image):
+    naive = Noisy(lambda x, generator: torch.empty_like(x).normal_(generator=generator[0]))
+    with pytest.raises(ValueError, match=r"ars\.draw_like"):
+        check_model(smoothed(naive), image)
+    check_model(smoothed(Noisy(normal_like)), image)
+    check_steps(compose(Noisy(normal_like)), image, "linf")
+
+
+def test_a_step_must_release_each_image(image):
+    class Half(Gaussian):
+        def release(self, x, past, generator):
+            whole = super().release(x, past, generator)
+            return Release(whole.value[: (len(x) + 1) // 2], whole.weight, whole.std)
+
+    for mechanism in (compose(Half(0.5)), compose(Half(0.5), Gaussian(0.5))):
+        with pytest.raises(ValueError, match="each image once, got 4 of 8"):
+            check_model(SmoothedClassifier(mechanism, last, plain()).eval(), image)
+
+
+class Leaking(Gaussian):
+    """States a weight or a deviation that is computed from the image itself."""
+
+    def __init__(self, weight, std):
+        super().__init__(0.5)
+        self.weight, self.std = weight, std
+
+    def release(self, x, past, generator):
+        plain = super().release(x, past, generator)
+        return Release(plain.value, self.weight(x, past) * plain.weight, self.std(x, past) * plain.std)
+
+
+def one(x, past):
+    return torch.ones(())
+
+
+LEAKS = {
+    "weight": (lambda x, past: x.mean(dim=1, keepdim=True), one),
+    "deviation": (one, lambda x, past: 1 + x.std(dim=(1, 2, 3), keepdim=True)),
+    "brightest pixel": (one, lambda x, past: 1 + x.amax(dim=(1, 2, 3), keepdim=True)),
+    "the image beside its past": (lambda x, past: (past[0].value - x).sigmoid()[:, :1], one),
+}
+
+
+@pytest.mark.parametrize(("weight", "std"), LEAKS.values(), ids=LEAKS)
+def test_a_step_whose_weight_or_deviation_tells_of_the_image_is_refused(weight, std):
+    for image in (torch.rand(1, 3, 16, 16), torch.full((1, 3, 16, 16), 0.5)):
+        mechanism = compose(Gaussian(0.5), Leaking(weight, std))
+        with pytest.raises(ValueError, match=r"step 1 .* weight or a deviation"):
+            check_steps(mechanism, image, "linf")
+
+
+def of_the_past(x, past):
+    return past[0].value.sigmoid()[:, :1]
+
+
+class Weighted(Gaussian):
+    """A weight that is computed from the first release, and no more noise for it than its budget allows."""
+
+    def release(self, x, past, generator):
+        weight, std = of_the_past(x, past), 0.5 * torch.ones(1, 1, 1, 1)
+        return Release(weight * x + std * normal_like(x, generator), weight, std)
+
+
+class LaplaceNoise(Step):
+    """Laplace noise of deviation 1."""
+
+    sigma = 1.0
+
+    def release(self, x, past, generator):
+        def laplace(run, one):
+            uniform = torch.empty_like(run).uniform_(-1 + 1e-6, 1 - 1e-6, generator=one)
+            return -uniform.sign() * (1 - uniform.abs()).log() / math.sqrt(2)
+
+        one = torch.ones(1, 1, 1, 1)
+        return Release(x + draw_like(x, generator, laplace), one, one)
+
+    def guarantee(self, ball):
+        return repeat(LaplaceTradeOff(ball.radius * math.sqrt(2)), ball.dim)
+
+
+class Clamped(LaplaceNoise):
+    """Normal noise that ends at some deviations, with a Gaussian guarantee, but not of a type that we know."""
+
+    def release(self, x, past, generator):
+        one = torch.ones(1, 1, 1, 1)
+        return Release(x + normal_like(x, generator).clamp(-4, 4), one, one)
+
+    def guarantee(self, ball):
+        return GaussianTradeOff(ball.l2_radius)
+
+
+def test_noise_that_ends_has_no_gaussian_guarantee(image):
+    with pytest.raises(ValueError, match="another law"):
+        check_steps(compose(Clamped()), image, "linf")
+
+
+SOUND = {
+    "one step": lambda: compose(Gaussian(0.5)),
+    "least noise": lambda: compose(Gaussian(1e-4)),
+    "two steps": lambda: compose(Gaussian(0.7), MaskedGaussian(0.7, mask())),
+    "three steps": lambda: compose(Gaussian(0.9), MaskedGaussian(0.9, mask()), MaskedGaussian(0.7, mask())),
+    "exact": lambda: compose(Gaussian(0.7, exact=True), MaskedGaussian(0.7, mask(), exact=True)),
+    "a mask that is nearly 0": lambda: compose(
+        Gaussian(0.7), MaskedGaussian(0.7, Function(lambda m: 1e-5 * m.sigmoid()))
+    ),
+    "weights of the past": lambda: compose(Gaussian(0.5), Weighted(0.5)),
+    "learned split": lambda: adaptive(plain(), UNet(4), sigma=1.0, share="learned").eval().mechanism,
+    "light tails": lambda: compose(GeneralisedNormal(0.5, 4.0)),
+    "heavy tails": lambda: compose(GeneralisedNormal(0.5, 1.0)),
+    "Laplace": lambda: compose(LaplaceNoise()),
+    "noise of its image": lambda: compose(LocalGaussian(0.5, 0.01)),
+}
+
+
+@pytest.mark.parametrize("make", SOUND.values(), ids=SOUND)
+@pytest.mark.parametrize("shape", [(3, 16, 16), (1, 1, 1), (1, 2, 3), (3, 8, 24), (3, 64, 64)], ids=str)
+def test_steps_that_keep_their_word_pass(make, shape):
+    torch.manual_seed(0)
+    image, mechanism = torch.rand(1, *shape), make()
+    if isinstance(mechanism.steps[-1], MaskedGaussian) and shape[1] < 16 and isinstance(mechanism.steps[-1].mask, UNet):
+        pytest.skip("a U-Net needs 16 pixels")
+    check_steps(mechanism, image, "linf")
+    if all(type(step) is Gaussian for step in mechanism.steps):
+        check_steps(mechanism, image, "l2")
+
+
+def changed(change, base=Gaussian):
+    """A step whose standard normal noise is changed; it states what the sound one does."""
+
+    class Changed(base):
+        def release(self, x, past, generator):
+            good = super().release(x, past, generator)
+            return Release(
+                good.weight * x + good.std * change((good.value - good.weight * x) / good.std), good.weight, good.std
+            )
+
+    return Changed
+
+
+def without(index, factor):
+    def change(noise):
+        noise = noise.clone()
+        noise[index] *= factor
+        return noise
+
+    return change
+
+
+BLUE = (slice(None), 2)
+OTHER_NOISE = {
+    "none": torch.zeros_like,
+    "a quarter": lambda noise: noise / 4,
+    "2% less": lambda noise: 0.98 * noise,
+    "2% more": lambda noise: 1.02 * noise,
+    "none in one coordinate": without((slice(None), 2, 3, 4), 0.0),
+    "half in one coordinate": without((slice(None), 2, 3, 4), 0.5),
+    "one noise for all channels": lambda noise: noise[:, :1].expand_as(noise),
+    "one noise for pairs of pixels": lambda noise: noise[..., ::2].repeat_interleave(2, dim=3),
+    "smooth": lambda noise: (noise + noise.roll(1, dims=3)) / math.sqrt(2),
+    "without its mean": lambda noise: noise - noise.mean(dim=(1, 2, 3), keepdim=True),
+    "clamped at 4 deviations": lambda noise: noise.clamp(-4, 4),
+    "clamped at 3 deviations": lambda noise: noise.clamp(-3, 3),
+    "signs": lambda noise: noise.sign(),
+    "uniform": lambda noise: math.sqrt(3) * torch.erf(noise / math.sqrt(2)),
+    "on a grid": lambda noise: (2 * noise).round() / 2,
+}
+
+
+@pytest.mark.parametrize("change", OTHER_NOISE.values(), ids=OTHER_NOISE)
+@pytest.mark.parametrize("base", [Gaussian, MaskedGaussian])
+def test_other_noise_than_stated_is_refused(image, change, base):
+    step = changed(change, base)(0.5, *([mask()] if base is MaskedGaussian else []))
+    with pytest.raises(ValueError, match=r"step 1 of the mechanism"):
+        check_steps(compose(Gaussian(0.5), step), image, "linf")
+
+
+@pytest.mark.parametrize(
+    "release",
+    [
+        lambda noisy: noisy.clamp(0, 1),
+        lambda noisy: noisy.mean(dim=(1, 2, 3), keepdim=True).expand_as(noisy),
+        lambda noisy: (noisy > 0.5).float(),
+        lambda noisy: (255 * noisy).round() / 255,
+        torch.zeros_like,
+    ],
+    ids=["clamped", "one number", "bits", "bytes", "nothing"],
+)
+def test_what_is_done_to_a_release_belongs_into_combine(image, release):
+    class Processed(Gaussian):
+        def release(self, x, past, generator):
+            good = super().release(x, past, generator)
+            return Release(release(good.value), good.weight, good.std)
+
+    with pytest.raises(ValueError, match="in combine"):
+        check_steps(compose(Processed(0.01)), image, "linf")
+    check_model(
+        SmoothedClassifier(compose(Gaussian(0.01)), lambda releases: release(releases[-1].value), plain()).eval(), image
+    )
+
+
+class Squared(MaskedGaussian):
+    """w^2 X instead of w X."""
+
+    def release(self, x, past, generator):
+        good = super().release(x, past, generator)
+        return Release(good.value + good.weight * (good.weight - 1) * x, good.weight, good.std)
+
+
+class Brighter(Gaussian):
+    """Touches X before the noise."""
+
+    def release(self, x, past, generator):
+        return super().release(1.2 * x, past, generator)
+
+
+@pytest.mark.parametrize("step", [Squared(0.5, mask()), Brighter(0.5)], ids=["w^2 X", "1.2 X"])
+def test_another_image_than_stated_is_refused(image, step):
+    with pytest.raises(ValueError, match=r"step 1 .* weight \* X"):
+        check_steps(compose(Gaussian(0.5), step), image, "linf")
+
+
+class OwnTradeOff:
+    """G_mu by another name."""
+
+    def __init__(self, mu):
+        self.inner = GaussianTradeOff(mu)
+
+    def __call__(self, alpha, /):
+        return self.inner(alpha)
+
+
+def promising(base, mu):
+    class Promising(base):
+        def guarantee(self, ball):
+            return mu(ball, self.sigma)
+
+    return Promising
+
+
+def by_pixels(ball, sigma):
+    return GaussianTradeOff(math.sqrt(ball.dim / 3) * ball.radius / sigma)
+
+
+def by_a_name_of_its_own(ball, sigma):
+    return OwnTradeOff(0.95 * ball.l2_radius / sigma)
+
+
+@pytest.mark.parametrize("base", [Gaussian, MaskedGaussian])
+@pytest.mark.parametrize("mu", [by_pixels, by_a_name_of_its_own])
+def test_a_guarantee_that_promises_more_than_the_noise_gives_is_refused(image, base, mu):
+    step = promising(base, mu)(0.5, *([mask()] if base is MaskedGaussian else []))
+    with pytest.raises(ValueError, match=r"step 1 .* guarantees more"):
+        check_steps(compose(Gaussian(0.5), step), image, "linf")
+
+
+def test_a_masked_step_that_claims_an_l2_radius_is_refused(image):
+    """All of e may sit where the mask is 1."""
+    step = promising(MaskedGaussian, lambda ball, sigma: GaussianTradeOff(ball.radius / sigma))(0.5, mask())
+    with pytest.raises(ValueError, match=r"step 1 .* guarantees more .* l2"):
+        check_steps(compose(Gaussian(0.5), step), image, "l2")
+
+
+def test_noise_scaled_by_the_norm_over_one_channel_is_refused(image):
+    class OneChannel(MaskedGaussian):
+        def release(self, x, past, generator):
+            good = super().release(x, past, generator)
+            std = good.std / math.sqrt(3)
+            return Release(good.weight * x + (good.value - good.weight * x) / math.sqrt(3), good.weight, std)
+
+    with pytest.raises(ValueError, match=r"step 1 .* guarantees more"):
+        check_steps(compose(Gaussian(0.5), OneChannel(0.5, mask())), image, "linf")
+
+
+def test_sound_noise_is_refused_as_rarely_as_stated(monkeypatch):
+    """At FALSE_ALARM = 1/50 each of both random parts refuses at most about 1 in 50 of 2,000 samples."""
+    monkeypatch.setattr(step_check, "FALSE_ALARM", 0.02)
+    generator, refused = torch.Generator().manual_seed(0), np.zeros(2)
+    for _ in range(2000):
+        residuals = Residuals()
+        residuals.add(torch.randn(100, 3, 4, 4, generator=generator))
+        refused += [not residuals.normal(), not residuals.unit(normal=True)]
+    assert (refused / 2000 < 0.02 + 4 * math.sqrt(0.02 / 2000)).all()
+    assert refused.min() > 2  # it is a test
