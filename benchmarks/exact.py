@@ -1,9 +1,11 @@
 """What exact mode costs: committed outcomes that it would change, and seconds beside the default, in one run.
 
     PYTHONPATH=src python3 benchmarks/exact.py results/headline/*-seed0 results/digits/{cohen,adaptive}-s0.75-seed0
+    PYTHONPATH=src python3 benchmarks/exact.py --cases --device cuda
 
 For each run folder: the total variation that is charged, the certificates that would be lost at each round radius if
-exact mode had made the same votes, and, for runs whose data needs no download, the seconds of both modes.
+exact mode had made the same votes, and, for runs whose data needs no download, the seconds of both modes. With --cases:
+the seconds of both modes for the networks of benchmarks/certify.py, as they are certified on that device.
 """
 
 import argparse
@@ -12,16 +14,18 @@ import time
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
+import certify
 from ars.certification.certifier import Certifier
 from ars.certification.settings import CertifySettings
 from ars.runs.shards import read_certification
-from ars.smoothing import Composition, Gaussian, MaskedGaussian
+from ars.smoothing import Composition, Gaussian, MaskedGaussian, SmoothedClassifier
 from ars.theory import Ball, TradeOff
 from ars.workflows.load import load_run
 
 LEVELS = (0, 0.25, 0.5, 1, 2, 4, 8)
-DRAWS, REPEATS = 20_000, 5
+REPEATS = 7
 
 
 def exact_mechanism(sigmas: tuple[float, ...], *, masked: bool) -> Composition:
@@ -57,31 +61,46 @@ def distance(guarantee: TradeOff) -> float:
     return float(getattr(guarantee, "distance", 0.0))
 
 
-def seconds(folder: Path) -> str:
-    """The median seconds of both modes for one image, one after the other."""
+def of_run(folder: Path) -> str:
+    """Both modes for one image of a committed run, on the CPU."""
     _, benchmark, model = load_run(folder, torch.device("cpu"))
     images, _ = benchmark.examples("test", [0])
-    modes = [Certifier(model, CertifySettings(precision="float32", exact=exact)) for exact in (False, True)]
+    return seconds(model, images, draws=20_000)
+
+
+def seconds(model: SmoothedClassifier, images: Tensor, *, draws: int) -> str:
+    """The median seconds of both modes for one image, one after the other."""
+    modes = [
+        Certifier(model, CertifySettings(precision="auto", n_estimate=50_000, exact=exact), expect=10_000)
+        for exact in (False, True)
+    ]
     times: list[list[float]] = [[], []]
     for certifier in modes:
-        certifier.votes(images, [1], n=200)
+        certifier.votes(images, [1], n=draws)
     for _ in range(REPEATS):
         for certifier, taken in zip(modes, times, strict=True):
             began = time.perf_counter()
-            certifier.votes(images, [0], n=DRAWS)
+            certifier.votes(images, [0], n=draws)
             taken.append(time.perf_counter() - began)
     default, exact = map(statistics.median, times)
-    return f"{DRAWS:,} draws: {default:.2f} s and exact {exact:.2f} s, ratio {exact / default:.2f}"
+    return f"{draws:,} draws: {default:.3f} s and exact {exact:.3f} s, ratio {exact / default:.2f}"
 
 
 def main() -> None:
-    """Print one or two lines for each run."""
+    """Print one or two lines for each run or case."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("runs", nargs="+", type=Path)
-    for folder in parser.parse_args().runs:
+    parser.add_argument("runs", nargs="*", type=Path)
+    parser.add_argument("--cases", action="store_true")
+    parser.add_argument("--device", default="cpu")
+    options = parser.parse_args()
+    for case in certify.CASES if options.cases else ():
+        if options.device == "cpu" or "embedded" not in case:
+            model, image = certify.build(case, torch.device(options.device))
+            print(f"{case}: {seconds(model, image, draws=2000 if options.device == 'cpu' else 50_000)}", flush=True)
+    for folder in options.runs:
         print(f"{folder.name}: {lost(folder, masked=not folder.name.startswith('cohen'))}")
         if (folder.parent.name, (folder / "model.safetensors").exists()) == ("digits", True):
-            print(f"{folder.name}: {seconds(folder)}")
+            print(f"{folder.name}: {of_run(folder)}")
 
 
 if __name__ == "__main__":
