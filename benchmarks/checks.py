@@ -3,7 +3,7 @@
     PYTHONPATH=src python3 benchmarks/checks.py --device cuda
 
 For each network of benchmarks/certify.py: the seconds of every check, the second time in a process; 100 images at
-N = 10,000 draws; and the drift check of one image beside that image's draws.
+N = 10,000 draws; and the drift check, which runs once for each shard, beside the draws of a shard.
 """
 
 import argparse
@@ -18,6 +18,7 @@ from ars.certification.certifier import Certifier
 from ars.certification.model_check import Drift, check_again, check_counting, check_model
 from ars.certification.settings import CertifySettings
 from ars.certification.step_check import check_steps
+from ars.runs.shards import SHARD_SIZE
 from ars.smoothing import SmoothedClassifier
 
 N = 10_000
@@ -50,7 +51,7 @@ def measure(model: SmoothedClassifier, image: Tensor) -> str:
     named = ", ".join(f"{name} {taken:.3f}" for name, taken in parts.items())
     return (
         f"{named} s: {sum(parts.values()) / (100 * votes):.1%} of 100 images of {votes:.4f} s; "
-        f"drift check {repeated:.4f} s: {repeated / votes:.1%} of an image"
+        f"drift check {repeated:.4f} s: {repeated / (SHARD_SIZE * votes):.1%} of a shard of {SHARD_SIZE} images"
     )
 
 

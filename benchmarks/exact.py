@@ -96,7 +96,7 @@ def main() -> None:
     for case in certify.CASES if options.cases else ():
         if options.device == "cpu" or "embedded" not in case:
             model, image = certify.build(case, torch.device(options.device))
-            print(f"{case}: {seconds(model, image, draws=2000 if options.device == 'cpu' else 50_000)}", flush=True)
+            print(f"{case}: {seconds(model, image, draws=2000 if options.device == 'cpu' else 20_000)}", flush=True)
     for folder in options.runs:
         print(f"{folder.name}: {lost(folder, masked=not folder.name.startswith('cohen'))}")
         if (folder.parent.name, (folder / "model.safetensors").exists()) == ("digits", True):

@@ -1,5 +1,6 @@
 """Networks made faster on a CUDA device against the same in float32."""
 
+import jaxtyping
 import pytest
 import torch
 from torch import nn
@@ -81,8 +82,9 @@ def test_a_network_without_kernels_runs_in_half_precision():
 
 
 @pytest.mark.parametrize(("make", "size"), [(lambda: small_cnn(10), 32), (lambda: resnet50(10), 64)])
-def test_what_has_no_kernels_is_compiled_and_answers_the_same(make, size):
+def test_what_has_no_kernels_is_compiled_and_answers_the_same(make, size, monkeypatch):
     pytest.importorskip("triton")
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # the compiler cannot trace the checks of types
     network, x = disturbed(make(), size), torch.rand(1000, 3, size, size, device="cuda")
     model = accelerate(cohen(network, sigma=0.5), x, least=100)
     plain = model.classifier(x)

@@ -138,7 +138,7 @@ class Drift:
             raise ValueError(CHANGED)
 
     def _answer(self) -> Tensor:
-        return self._counter.answer(self._draws, generators(self._draws, range(len(self._draws))))
+        return self._counter.answer(self._draws, generators(self._draws, [0]))
 
 
 def _among(counter: VoteCounter, image: Images, before: Images, after: Images, size: int, attempt: int = 0) -> Tensor:
@@ -233,10 +233,14 @@ def _one_by_one(model: SmoothedClassifier, images: Images) -> Tensor:
     return torch.cat([_answer(model, images[seed : seed + 1], [seed]) for seed in range(len(images))])
 
 
-def _state(values: Iterable[object]) -> list[Tensor]:
-    """Copies of the dense tensors among these values; a module may add others to its state dict."""
+def _state(values: Iterable[object]) -> dict[torch.device, Tensor]:
+    """The bytes of the dense tensors among these values; a module may add others to its state dict."""
     tensors = [value for value in values if isinstance(value, Tensor) and not value.is_meta and not is_lazy(value)]
-    return [tensor.clone() for tensor in tensors if tensor.layout is torch.strided and not tensor.is_quantized]
+    dense = [tensor for tensor in tensors if tensor.layout is torch.strided and not tensor.is_quantized]
+    return {
+        device: torch.cat([part.flatten().view(torch.uint8) for part in dense if part.device == device])
+        for device in {tensor.device for tensor in dense}
+    }
 
 
 def _tensors(model: SmoothedClassifier) -> list[Tensor]:
@@ -245,10 +249,9 @@ def _tensors(model: SmoothedClassifier) -> list[Tensor]:
     return [tensor for tensor in (*model.parameters(), *model.buffers()) if id(tensor) not in shared]
 
 
-def _same(before: Sequence[Tensor], now: Sequence[Tensor]) -> bool:
-    """Whether two states hold the same numbers; a NaN is the same as a NaN."""
-    pairs = zip(before, now, strict=True)
-    return len(before) == len(now) and all(torch.equal(one.nan_to_num(), other.nan_to_num()) for one, other in pairs)
+def _same(before: dict[torch.device, Tensor], now: dict[torch.device, Tensor]) -> bool:
+    """Whether two states are the same, byte by byte."""
+    return before.keys() == now.keys() and all(torch.equal(part, now[device]) for device, part in before.items())
 
 
 def _global_randomness(device: torch.device) -> list[bytes]:
