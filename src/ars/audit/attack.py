@@ -13,6 +13,10 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
+from ars.certification.memory import suitable_batch
+from ars.kernels.backend import choosing
+from ars.kernels.fold import fold
+from ars.kernels.precision import Precision, autocast, current
 from ars.smoothing import SmoothedClassifier
 from ars.smoothing.mechanism import Draw, Generators, Images, Tape
 from ars.theory import Norm
@@ -21,7 +25,6 @@ from ars.training.attack import attack, into_ball, length
 
 Kind = Literal["gradient", "transfer", "search"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-DRAWS_AT_ONCE = 1024
 LARGEST_PATCH = 0.3  # of an image's side, at the start of a search
 TRIALS = 4  # of a search, per gradient step, since a trial needs no backward pass and only sees part of the image
 
@@ -69,9 +72,9 @@ class Task:
 
 
 class Attacker:
-    """Attacks images [b, c, h, w], each with its label and its radius, through a model in eval mode.
+    """Attacks images [b, c, h, w], each with its label and its radius, through a copy of a model in eval mode.
 
-    The first start is aimed at the runner-up of each image, if it is given; otherwise the best rival is pursued. Of all
+    On a GPU the copy computes in bf16. The first start is aimed at the runner-up of each image, if it is given; otherwise the best rival is pursued. Of all
     starts the one is returned at which the label does worst on draws that no start has used.
     """
 
@@ -80,7 +83,8 @@ class Attacker:
             raise ValueError("the model is in training mode; call model.eval() first")
         if model.mechanism.exact:
             raise ValueError("rounded noise has no gradient; attack the same model without exact mode")
-        self.model, self.norm, self.settings = model, norm, settings
+        self.model, self.norm, self.settings = fold(model), norm, settings
+        self.model.requires_grad_(False)  # no gradients of weights are computed or stored
 
     def __call__(
         self, kind: Kind, images: Images, labels: Tensor, radii: Tensor, runners_up: Tensor | None = None
@@ -88,14 +92,19 @@ class Attacker:
         """Images in [0, 1], each within its radius of the given one."""
         if kind not in KINDS:
             raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
-        size = max(1, DRAWS_AT_ONCE // self.settings.draws)
+        size = self.at_once(images)
         generator = torch.Generator(images.device).manual_seed(self.settings.seed)
         epsilon = radii.to(images).view(-1, 1, 1, 1)
         found = []
         for part in (slice(first, first + size) for first in range(0, len(images), size)):
             aim = None if runners_up is None else runners_up[part]
-            found.append(self._strongest(kind, Task(images[part], labels[part], epsilon[part], aim), generator))
+            with current(images.device), choosing():
+                found.append(self._strongest(kind, Task(images[part], labels[part], epsilon[part], aim), generator))
         return torch.cat(found)
+
+    def at_once(self, images: Images) -> int:
+        """How many images like these are attacked at once."""
+        return max(1, suitable_batch(images, gradients=True) // self.settings.draws)
 
     def _strongest(self, kind: Kind, task: Task, generator: torch.Generator) -> Images:
         found, margins = [], []
@@ -170,7 +179,9 @@ class Attacker:
     def _margin(self, images: Images, task: Task, noise: Generators, draws: int) -> Tensor:
         """ln of the label's mean probability over the draws, less that of the runner-up or of the best other class."""
         labels, aim = task.labels, task.runners_up
-        logits = self.model(images.repeat_interleave(draws, dim=0), noise)
+        precision: Precision = "bfloat16" if images.device.type == "cuda" else "float32"
+        with autocast(images.device, precision):
+            logits = self.model(images.repeat_interleave(draws, dim=0), noise)
         mean = logits.float().log_softmax(dim=1).view(len(images), draws, -1).logsumexp(dim=1)
         own = mean.gather(1, labels.view(-1, 1)).squeeze(1)
         others = mean.scatter(1, labels.view(-1, 1), -math.inf).amax(dim=1)

@@ -16,6 +16,8 @@ GPU_PIXELS = 2**24
 CPU_PIXELS = 2**19
 # a generous estimate of the memory per pixel of a draw in the paper's networks
 BYTES_PER_PIXEL = 512
+# the same with what a backward pass needs
+BYTES_WITH_GRADIENTS = 8192
 # bytes that torch may allocate in this process, by CUDA device; torch's own limit is per process too
 _LIMITS: dict[int, int] = {}
 
@@ -37,11 +39,12 @@ def limit_memory(device: "torch.device", gib: float) -> None:
     _LIMITS[_number(device)] = int(gib * GIB)
 
 
-def suitable_batch(images: "Images") -> int:
+def suitable_batch(images: "Images", *, gradients: bool = False) -> int:
     """How many draws of these images to make at once: whole blocks, at least one."""
     pixels = CPU_PIXELS
     if images.device.type == "cuda":
-        pixels = min(GPU_PIXELS, _free(images.device) // BYTES_PER_PIXEL)
+        per_pixel = BYTES_WITH_GRADIENTS if gradients else BYTES_PER_PIXEL
+        pixels = min(GPU_PIXELS, _free(images.device) // per_pixel)
     elif images.device.type != "cpu":
         pixels = GPU_PIXELS // 8
     return max(1, pixels // images[0, 0].numel() // BLOCK) * BLOCK

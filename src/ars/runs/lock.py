@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-Work = Literal["sweep", "train", "vote"]
+Work = Literal["attack", "sweep", "train", "vote"]
 
 
 class TakenError(ValueError):
@@ -31,7 +31,7 @@ def locked(folder: Path, work: Work) -> Iterator[None]:
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        other = "" if work == "vote" else ", or choose another --out"
+        other = "" if work in ("attack", "vote") else ", or choose another --out"
         raise TakenError(f"another ars {work} is running in {folder}; wait until it ends{other}") from None
     try:
         yield

@@ -8,6 +8,7 @@ CHECKPOINT, MODEL = "checkpoint.safetensors", "model.safetensors"
 LOG, TIMING = "train.jsonl", "timing.json"
 START = "start"  # the folder of the start: training on smaller images
 CERTIFY = "certify"  # the folder of the certifications, one folder each
+ATTACK = "attack"  # the folder of the attacks on certifications, one file each
 MAIN = "test"  # the default certification, which tables report and sweeps make
 STAGES, PIPELINE = "stages.npz", "pipeline.svg"
 FILES = "files.json"  # for the user's own folder, beside the records: the file of each test image
@@ -30,6 +31,11 @@ def records_folder(run: Path, name: str) -> Path:
     if name in ("", "..") or Path(name).name != name:
         raise ValueError(f"--name must be a plain folder name, got {name!r}")
     return run / CERTIFY / name
+
+
+def attack_path(run: Path, name: str) -> Path:
+    """The file of the attacks on one certification of a run."""
+    return run / ATTACK / f"{records_folder(run, name).name}.json"
 
 
 def digest_of(path: Path) -> str:
