@@ -25,6 +25,7 @@ from ars.training.attack import attack, into_ball, length
 
 Kind = Literal["gradient", "transfer", "search"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
+MOMENTUM = 0.9
 LARGEST_PATCH = 0.3  # of an image's side, at the start of a search
 TRIALS = 4  # of a search, per gradient step, since a trial needs no backward pass and only sees part of the image
 
@@ -83,8 +84,9 @@ class Attacker:
             raise ValueError("the model is in training mode; call model.eval() first")
         if model.mechanism.exact:
             raise ValueError("rounded noise has no gradient; attack the same model without exact mode")
-        self.model, self.norm, self.settings = fold(model), norm, settings
-        self.model.requires_grad_(False)  # no gradients of weights are computed or stored
+        self.norm, self.settings = norm, settings
+        self.model = fold(model).requires_grad_(False)  # no gradients of weights are computed or stored
+        self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def __call__(
         self, kind: Kind, images: Images, labels: Tensor, radii: Tensor, runners_up: Tensor | None = None
@@ -127,7 +129,9 @@ class Attacker:
             return -self._margin(moved, task, noise, draws).sum()
 
         steps = self.settings.steps
-        return attack(loss, task.images, epsilon=task.epsilon, steps=steps, norm=self.norm, start=start)
+        return attack(
+            loss, task.images, epsilon=task.epsilon, steps=steps, norm=self.norm, start=start, momentum=MOMENTUM
+        )
 
     @torch.no_grad()
     def _search(self, task: Task, start: Images, generator: torch.Generator) -> Images:
