@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ars.workflows.attack import Plan
 
 TEACH = """\
-Attack the certified images of a run at multiples of each image's own radius, in the certified norm. Every kind of attack
+Attack the certified images of a run at multiples of each image's own radius, in the certified norm. Each kind of attack
 proposes an image, and fresh draws decide whether another class leads there. Below 1 no label should fall. Far above 1
 most should, or the attacks are too weak to say anything. An interrupted attack resumes where it stopped.
 

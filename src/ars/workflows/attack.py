@@ -125,10 +125,10 @@ def attack_run(
     if attacks.complete:
         return attacks
     seed = plan.seed_for(settings)
-    attacker = Attacker(model, settings.norm, replace(plan.attack, seed=seed))
     certifier = Certifier(model, replace(settings, seed=seed))
     with explain_errors(classifier):
-        certifier.prepare(looks)
+        counter = certifier.prepare(looks)
+    attacker = Attacker(model, settings.norm, replace(plan.attack, seed=seed), answer=counter.answer)
     work = _Work(plan, attacker, certifier, benchmark, device)
     found = {record.certificate.index: record for record in records.records}
     at_once = max(1, attacker.at_once(looks) // len(plan.times))
