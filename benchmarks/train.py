@@ -38,7 +38,7 @@ from ars.training.settings import Optimizer
 
 EPOCH = 50_000
 MOMENTS = [0.5] * 3, [0.25] * 3
-RECIPE = Path(__file__).parents[1] / "recipes" / "cifar_backgrounds.yaml"
+RECIPE = Path("cifar_backgrounds")
 
 
 def main() -> None:

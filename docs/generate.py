@@ -174,11 +174,12 @@ def modes() -> str:
 
 def sweeps() -> str:
     """Every sweep file: its cells, how many are packed in results/, and the plan's estimate."""
+    from ars.recipes.read import SWEEPS
     from ars.workflows.sweeps.file import read_sweep
     from ars.workflows.sweeps.plan import make_plan
 
     rows = []
-    for path in sorted((ROOT / "recipes/sweeps").glob("*.yaml")):
+    for path in sorted(SWEEPS.glob("*.yaml")):
         sweep = read_sweep(path)
         minutes = make_plan(sweep, ROOT / "no-runs").seconds / 60
         packed = len(list((ROOT / "results" / path.stem).glob("*/timing.json")))

@@ -52,7 +52,6 @@ def test_the_sweep_file_that_is_shown_can_be_read(tmp_path):
     [text] = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "sweep.md").read_text(encoding="utf-8"), flags=re.DOTALL)
     folder = tmp_path / "sweeps"
     folder.mkdir()
-    (tmp_path / "cifar_backgrounds.yaml").write_bytes((ROOT / "recipes" / "cifar_backgrounds.yaml").read_bytes())
     (folder / "shown.yaml").write_text(text)
     cells = read_sweep(folder / "shown.yaml").cells
     assert cells[0].name == "cohen-k64-s0.5-seed0-long"

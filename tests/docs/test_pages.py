@@ -61,7 +61,7 @@ def test_the_road_from_a_model_and_photos_to_a_table(tmp_path, monkeypatch, caps
 
 
 def test_the_batch_that_went_wrong_can_be_looked_at(tmp_path, monkeypatch):
-    recipe = read_recipe(ROOT / "recipes" / "digits.yaml")
+    recipe = read_recipe(Path("digits"))
     (tmp_path / "runs" / "ars").mkdir(parents=True)
     (tmp_path / "runs" / "ars" / "recipe.yaml").write_text(recipe.to_yaml())
     monkeypatch.chdir(tmp_path)

@@ -1,7 +1,6 @@
 """What a recipe says of a model is what is built."""
 
 import dataclasses
-from pathlib import Path
 
 import pytest
 import torch
@@ -10,7 +9,7 @@ from ars.certification.digest import digest_model
 from ars.methods.unicr import paper_beta
 from ars.models import CifarResNet, ResNet50, UNet
 from ars.recipes.build import build_model
-from ars.recipes.read import read_recipe
+from ars.recipes.read import SHIPPED, read_recipe
 from ars.recipes.recipe import Classifier, Mask
 from ars.recipes.user_code import check_fit
 
@@ -79,7 +78,6 @@ def test_an_unknown_method_or_network_is_refused():
         build(classifier=Classifier(name="unknown"))
 
 
-RECIPES = Path(__file__).parents[2] / "recipes"
 WHICH = {
     "cifar_backgrounds": (64, 10, CifarResNet),
     "celeba": (160, 2, ResNet50),
@@ -88,7 +86,7 @@ WHICH = {
 }
 
 
-@pytest.mark.parametrize("path", [path for path in sorted(RECIPES.glob("*.yaml")) if path.stem != "digits"],
+@pytest.mark.parametrize("path", [path for path in sorted(SHIPPED.glob("*.yaml")) if path.stem != "digits"],
                          ids=lambda path: path.stem)  # fmt: skip
 def test_every_recipe_builds_a_model_for_its_images(path):
     recipe = read_recipe(path)

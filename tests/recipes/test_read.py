@@ -1,12 +1,11 @@
 import os
-from pathlib import Path
 
 import pytest
 
-from ars.recipes.read import read_recipe
+from ars.recipes.read import SHIPPED, read_recipe
 from ars.recipes.recipe import Recipe, RecipeError
 
-DIGITS = Path(__file__).parents[2] / "recipes" / "digits.yaml"
+DIGITS = SHIPPED / "digits.yaml"
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,11 @@
 """The recipes against the paper's table of hyperparameters and, where it is there, data at full size."""
 
-from pathlib import Path
-
 import pytest
 
 from ars.certification.settings import CertifySettings
 from ars.data.locate import CELEBA, IMAGENET, find
 from ars.data.settings import DataError
-from ars.recipes.read import read_recipe
+from ars.recipes.read import SHIPPED, read_recipe
 from ars.recipes.recipe import Recipe
 from ars.runs.shards import merge
 from ars.training.loop import Interrupted
@@ -19,21 +17,20 @@ from ars.workflows.train import train_run
 
 from ..conftest import CPU
 
-RECIPES = Path(__file__).parents[2] / "recipes"
 UNICR_32 = ["--data.size=32", "--train.classifier.name=sgd", "--train.classifier.lr=0.01",
             "--train.classifier.weight_decay=0.0005", "--train.schedule.factor=0.1"]  # fmt: skip
 COHEN_IMAGENET = ["--method=cohen", "--train.epochs=90", "--train.mask_only_epochs=0"]
 
 
 def recipe(name, *overrides):
-    return read_recipe(RECIPES / f"{name}.yaml", overrides)
+    return read_recipe(SHIPPED / f"{name}.yaml", overrides)
 
 
 def test_the_digits_recipe_is_what_the_demo_runs():
     assert recipe("digits") == Recipe()
 
 
-@pytest.mark.parametrize("path", sorted(RECIPES.glob("*.yaml")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sorted(SHIPPED.glob("*.yaml")), ids=lambda path: path.name)
 def test_every_recipe_can_be_read_and_written_back(path, tmp_path):
     recipe = read_recipe(path)
     (tmp_path / "resolved.yaml").write_text(recipe.to_yaml())

@@ -166,7 +166,7 @@ def test_a_network_with_other_layers_gets_no_kernels(monkeypatch, change, kernel
 
 def test_networks_of_the_recipe_for_backgrounds_get_kernels(monkeypatch):
     monkeypatch.setattr("ars.kernels.trainable.can_compile", lambda: True)
-    recipe = read_recipe(Path(__file__).parents[2] / "recipes" / "cifar_backgrounds.yaml", ["--data.size=96"])
+    recipe = read_recipe(Path("cifar_backgrounds"), ["--data.size=96"])
     inputs = SimpleNamespace(shape=(3, 96, 96), moments=lambda: ([0.5] * 3, [0.25] * 3), class_names=range(10))
     model = build_model(recipe, inputs, torch.device("cpu"))
     parts = {type(part) for part in with_kernels(model).modules()}

@@ -12,7 +12,7 @@ Pack the finished cells of a sweep into RESULTS/<name of the sweep>: resolved re
 accuracy of the plain vote, a few masks, and the weights (as bf16) if the sweep file says so. Only the embedded digits
 are packed as images, and no path of this machine is packed. Packing again gives the same bytes.
 
-  ars pack recipes/sweeps/headline.yaml --runs runs/fast --out results
+  ars pack headline --runs runs/fast --out results
 """
 
 

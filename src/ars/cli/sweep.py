@@ -29,11 +29,11 @@ Run every cell of a sweep file, one after another: train, round the weights, cer
 a few masks. Finished work is skipped, so the same command resumes after Ctrl-C, a crash or a lost machine, also on
 another machine that has the folder. A cell that fails is reported, and the sweep continues with the next.
 
-  ars sweep recipes/sweeps/digits.yaml --out runs/digits
-  ars sweep recipes/sweeps/headline.yaml --out runs/fast --plan           what is left, and about how long it takes
-  ars sweep recipes/sweeps/headline.yaml --out runs/fast --minutes 25     stop in time, resume later
-  ars pack recipes/sweeps/headline.yaml --runs runs/fast --out results    keep the results in a small folder
-  ars sweep recipes/sweeps/seeds.yaml --out runs/fast --packed results    skip cells that are packed there
+  ars sweep digits --out runs/digits
+  ars sweep headline --out runs/fast --plan           what is left, and about how long it takes
+  ars sweep headline --out runs/fast --minutes 25     stop in time, resume later
+  ars pack headline --runs runs/fast --out results    keep the results in a small folder
+  ars sweep seeds --out runs/fast --packed results    skip cells that are packed there
 
 docs/sweep.md describes sweep files.
 """

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 TEACH = """\
 Train a smoothed classifier from a YAML recipe into a run folder. An interrupted run resumes where it stopped.
 
-  ars train recipes/digits.yaml --out runs/ars
-  ars train recipes/digits.yaml --out runs/noisier --method cohen --sigma 1.0 --train.epochs 30
-  ars train recipes/cifar_backgrounds.yaml --method adaptive --k 64 --sigma 0.5 --seed 1
+  ars train digits --out runs/ars
+  ars train digits --out runs/noisier --method cohen --sigma 1.0 --train.epochs 30
+  ars train cifar_backgrounds --method adaptive --k 64 --sigma 0.5 --seed 1
 
 Several GPUs or machines can train one run together. The batch size is that of all of them together:
 
-  torchrun --nproc-per-node 8 -m ars.cli train recipes/digits.yaml --out runs/ars
+  torchrun --nproc-per-node 8 -m ars.cli train digits --out runs/ars
 
 Every key of the recipe can be overridden by its dotted name; unknown keys are refused.
 'ars train --keys' lists all keys. --k is short for --data.size. Without --out the run goes to
@@ -38,8 +38,8 @@ runs/RECIPE-METHOD-kK-sSIGMA-seedSEED.
 
 Train a mask around your own classifier, which was trained under noise and stays as it is:
 
-  ars train recipes/digits.yaml --out runs/mine --classifier my_package:factory --weights my.safetensors --freeze
-  ars train recipes/digits.yaml --out runs/ours --classifier.from_run runs/cohen --freeze
+  ars train digits --out runs/mine --classifier my_package:factory --weights my.safetensors --freeze
+  ars train digits --out runs/ours --classifier.from_run runs/cohen --freeze
 
 factory is a module, or a function that returns one, from images in [0, 1] to logits. Mask and classifier are certified
 with the noise of the recipe's sigma.

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 Settings = TypeVar("Settings")
+SHIPPED = Path(__file__).parent / "shipped"
+SWEEPS = SHIPPED / "sweeps"
 KINDS = {
     "int": "a whole number",
     "float": "a number",
@@ -155,11 +157,32 @@ def _word(kind: Any) -> str:
     return KINDS.get(plain, plain)
 
 
+def find_shipped(given: Path, folder: Path = SHIPPED) -> Path:
+    """The path itself, or the file of that name that comes with ars, if there is no file at the path.
+
+    >>> find_shipped(Path("digits")).name, find_shipped(Path("mine.yaml"))
+    ('digits.yaml', PosixPath('mine.yaml'))
+    """
+    shipped = folder / f"{given}.yaml"
+    return shipped if given.name == str(given) and not given.is_file() and shipped.is_file() else given
+
+
+def not_there(path: Path, what: str, folder: Path = SHIPPED) -> str:
+    """The sentence for a recipe or a sweep file that cannot be found."""
+    if path.exists() and not path.is_dir():
+        return f"{path} is not a file; save the {what} to one"
+    guess = suggestion(str(path), [shipped.stem for shipped in folder.glob("*.yaml")])
+    return f"there is no {what} at {path}{guess or ';'} 'ars recipes' lists those that come with ars"
+
+
 def read_recipe(path: Path | None = None, overrides: Sequence[str] = ()) -> Recipe:
-    """Read a YAML recipe; dotted overrides (--train.epochs 30) change single values. Unknown keys are refused."""
+    """Read a YAML recipe, or the shipped one of that name; dotted overrides (--train.epochs 30) change single values.
+
+    Unknown keys are refused.
+    """
+    path = path and find_shipped(path)
     if path is not None and not path.is_file():
-        pipe = path.exists() and not path.is_dir()
-        raise RecipeError(f"{path} is not a file; save the recipe to one" if pipe else f"there is no recipe at {path}")
+        raise RecipeError(not_there(path, "recipe"))
     given = dict(_pairs(overrides))
     try:
         content = {} if path is None else read_mapping(path, "recipe", "sigma: 0.5")

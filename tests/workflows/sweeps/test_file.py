@@ -8,13 +8,13 @@ import pytest
 
 from ars.data.settings import Data
 from ars.methods.unicr import paper_beta
+from ars.recipes.read import SWEEPS
 from ars.recipes.recipe import Classifier, Recipe
 from ars.workflows.sweeps.file import SweepError, portable, read_sweep
 from ars.workflows.sweeps.plan import make_plan
 
 from ...conftest import TINY
 
-SWEEPS = Path(__file__).parents[3] / "recipes" / "sweeps"
 shipped = lru_cache(read_sweep)
 
 
@@ -83,7 +83,7 @@ groups:
         ("recipe: base.yaml\ngroups: [{sigma: [1]}]", "methods"),
         ("recipe: base.yaml\ngroups: []", "at least one group"),
         ("groups: [{methods: [cohen], sigma: [1]}]", "recipe"),
-        ("recipe: other.yaml\ngroups: [{methods: [cohen], sigma: [1]}]", "no recipe at"),
+        ("recipe: other.yaml\ngroups: [{methods: [cohen], sigma: [1]}]", "no recipe other.yaml"),
         ("recipe: /etc/other.yaml\ngroups: [{methods: [cohen], sigma: [1]}]", "relative"),
         ("recipe: base.yaml\ngroups: [{methods: [magic], sigma: [1]}]", "magic"),
         ("recipe: base.yaml\ngroups: [{methods: [cohen], sigma: [-1]}]", "sigma must be positive"),

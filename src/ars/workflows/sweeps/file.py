@@ -13,7 +13,7 @@ from typing import Any, Literal
 from ars.certification.settings import MOST_DRAWS
 from ars.methods.registry import method_called
 from ars.recipes.keys import recipe_keys
-from ars.recipes.read import read_mapping, read_recipe, validated
+from ars.recipes.read import SWEEPS, find_shipped, not_there, read_mapping, read_recipe, validated
 from ars.recipes.recipe import Recipe, cell_name
 from ars.theory.rounding import as_whole
 
@@ -112,7 +112,7 @@ class SweepFile:
     """The content of a sweep file.
 
     Args:
-        recipe: the base recipe, relative to the sweep file.
+        recipe: the base recipe: its path relative to the sweep file, or the name of one that comes with ars.
         recipe_name: its name in tables and figures, where sweeps of one name are shown together (default: file name).
         recipe_note: a note for the reader, printed below these tables and figures.
         groups: the cells, in order.
@@ -172,16 +172,21 @@ class Sweep:
 
 
 def read_sweep(path: Path) -> Sweep:
-    """Read a sweep file and the recipe of every cell; unknown keys and cells of the same name are refused."""
+    """Read a sweep file, or the shipped one of that name, and the recipe of every cell.
+
+    Unknown keys and cells of the same name are refused.
+    """
+    path = find_shipped(path, SWEEPS)
     if not path.is_file():
-        pipe = path.exists() and not path.is_dir()
-        raise SweepError(f"{path} is not a file; save it to one" if pipe else f"there is no sweep file at {path}")
+        raise SweepError(not_there(path, "sweep file", SWEEPS))
     if not path.stem.isprintable() or "$" in path.stem:  # the name is shown in figures, where $ begins a formula
         raise SweepError(f"{path}: the name of a sweep file must be printable and without $; rename it")
     content = _parse(path)
     base = path.parent / content.recipe
     if not base.is_file():
-        raise SweepError(f"{path}: there is no recipe at {base}; give recipe relative to the sweep file")
+        base = find_shipped(Path(content.recipe))
+    if not base.is_file():
+        raise SweepError(f"{path}: there is no recipe {content.recipe}; give its name, or its path from the sweep file")
     cells = tuple(cell for group in content.groups for cell in _cells(path, base, content, group))
     for name, count in Counter(cell.name for cell in cells).items():
         if count > 1:
