@@ -13,6 +13,7 @@ RESULTS_NEEDS := numpy scipy PyYAML pydantic rich pillow matplotlib jinja2
 
 demo: $(VENV)/.demo
 	$(BIN)/ars demo
+	$(BIN)/ars demo --train --out runs/demo-trained
 
 # the tables, figures and page of results/, from its records alone; byte-equal tables on every machine
 results: $(RESULTS_VENV)/.ready

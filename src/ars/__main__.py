@@ -1,4 +1,4 @@
-"""python -m ars.cli."""
+"""python -m ars: the command line."""
 
 import sys
 

@@ -159,7 +159,7 @@ def fill(folder, names=("cat", "dog"), seed=0, images=40, side=16):
 
 def command(*arguments, **options):
     """Start ars in a process of its own."""
-    line = [sys.executable, "-m", "ars.cli", *map(str, arguments)]
+    line = [sys.executable, "-m", "ars", *map(str, arguments)]
     return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
 
 

@@ -37,7 +37,7 @@ def test_ranks_by_their_variables_make_the_records_of_one_process(run, ranks, pr
 def test_two_processes_of_torchrun_make_the_records_of_one(run):
     assert main(["certify", str(run), *CERTIFY, "--name", "one"]) == 0
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    line = [*launcher, "-m", "ars.cli", "certify", str(run), *CERTIFY]
+    line = [*launcher, "-m", "ars", "certify", str(run), *CERTIFY]
     done = subprocess.run(line, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert records_of(run) == records_of(run, "one")

@@ -20,7 +20,9 @@ from ars.certification.certifier import Certifier
 from ars.certification.settings import Schedule
 from ars.cli.main import main
 from ars.cli.predict import mask_paths
+from ars.data.benchmark import open_benchmark
 from ars.data.image_files import read_image
+from ars.data.settings import Data
 from ars.workflows.load import load_run
 
 from ..conftest import CPU, contents
@@ -254,3 +256,12 @@ def test_a_prediction_tells_what_its_certificate_rests_on(pets, predict):
         votes = dict(zip(("cat", "dog"), certificate.counts, strict=True))
         assert answer["votes"] == {name: count for name, count in votes.items() if count}
         assert answer["radius"] == certificate.radius
+
+
+def test_a_pretrained_model_predicts_by_its_name(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    images, labels = open_benchmark(Data(), CPU).examples("test", [0])
+    Image.fromarray((images[0].permute(1, 2, 0) * 255).round().byte().numpy()).save("digit.png")
+    assert main(["predict", "digits", "digit.png", "--n-estimate", "200", "--seed", "0", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["label"] == str(int(labels[0]))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["digit.png"]

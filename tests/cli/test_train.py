@@ -206,7 +206,7 @@ def test_only_the_first_of_several_processes_says_where_the_run_goes(desk, plain
         assert (bool(said.out), bool(said.err)) == (rank == 0, rank == 0)
 
 
-TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "ars.cli"]
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "ars"]
 
 
 @pytest.mark.slow

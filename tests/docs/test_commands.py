@@ -9,11 +9,11 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "EXPERIMENTS.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```\w*\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
-COMMAND = re.compile(r"^(?:\w+=\S+ |srun )*ars (.*)$|-m ars\.cli (.*)$", flags=re.MULTILINE)
+COMMAND = re.compile(r"^(?:\w+=\S+ |srun )*ars (.*)$|-m ars (.*)$", flags=re.MULTILINE)
 
 
 def commands(page):
-    """What follows `ars` or `-m ars.cli` in the code blocks of a page."""
+    """What follows `ars` or `-m ars` in the code blocks of a page."""
     for block in BLOCK.findall(page.read_text(encoding="utf-8")):
         for plain, module in COMMAND.findall(block):
             yield shlex.split(plain or module, comments=True)

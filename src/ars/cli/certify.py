@@ -40,7 +40,7 @@ changes the label. An interrupted certification resumes where it stopped.
   ars certify runs/ars --examples 200 --every 50 --n-estimate 10000 --name more
   ars certify runs/ars --stages 6                             also save the stages of 6 images for the report
   ars certify runs/ars --data.root new/photos                 if the images it was trained on were moved
-  torchrun --nproc-per-node 8 -m ars.cli certify runs/ars     the same records from 8 GPUs; Slurm: docs/certify.md
+  torchrun --nproc-per-node 8 -m ars certify runs/ars     the same records from 8 GPUs; Slurm: docs/certify.md
 
 A model that was not trained here, imported from the current folder or the environment:
 

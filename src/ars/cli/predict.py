@@ -24,7 +24,7 @@ from ars.cli.options import (
 )
 from ars.recipes.read import imported_model
 from ars.report.measures import in_units, show_grid_radius, show_radius, unit_name
-from ars.runs.paths import RECIPE
+from ars.runs.paths import RECIPE, find_run
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 TEACH = """\
 Predict image files with a trained run: print the label, its certified radius and the votes, or an abstention.
 
+  ars predict digits photo.png --resize                              with a model that comes with ars
   ars predict runs/ars photo.png another.png
   ars predict runs/ars photo.jpg --resize --masks masks              also save each mask as a picture
   ars predict runs/ars photo.png --n-estimate 100000 --alpha 0.001 --json
@@ -52,7 +53,7 @@ INSTEAD = "ars predict needs its --model again, and "
 def add_to(commands: Subparsers) -> None:
     """Add the command."""
     parser = add_command(commands, "predict", run, summary="predict image files with certificates", teach=TEACH)
-    parser.add_argument("folder", type=Path, metavar="RUN", help="a run folder")
+    parser.add_argument("folder", type=Path, metavar="RUN", help="a run folder, or a pretrained model: digits")
     parser.add_argument("images", type=Path, nargs="+", metavar="IMAGE", help="image files of the model's size")
     parser.add_argument(
         "--resize", action="store_true", help="scale the short side to the model's size and crop the centre"
@@ -68,6 +69,7 @@ def add_to(commands: Subparsers) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Read all images first, then certify them one by one."""
+    options.folder = find_run(options.folder)
     imported = _imported(options) if options.model else None
     default = settings_of(options.folder, trained=False) if imported else recipe_of(options.folder, instead=INSTEAD)
     # the guarantee does not cover an image that was chosen with knowledge of the noise

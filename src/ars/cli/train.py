@@ -30,7 +30,7 @@ Train a smoothed classifier from a YAML recipe into a run folder. An interrupted
 
 Several GPUs or machines can train one run together. The batch size is that of all of them together:
 
-  torchrun --nproc-per-node 8 -m ars.cli train digits --out runs/ars
+  torchrun --nproc-per-node 8 -m ars train digits --out runs/ars
 
 Every key of the recipe can be overridden by its dotted name; unknown keys are refused.
 'ars train --keys' lists all keys. --k is short for --data.size. Without --out the run goes to

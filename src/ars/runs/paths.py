@@ -3,6 +3,8 @@
 from hashlib import file_digest
 from pathlib import Path
 
+from ars.atomic import write_whole
+
 RECIPE, BENCHMARK, ENVIRONMENT = "recipe.yaml", "benchmark.json", "environment.json"
 CHECKPOINT, MODEL = "checkpoint.safetensors", "model.safetensors"
 LOG, TIMING = "train.jsonl", "timing.json"
@@ -24,6 +26,26 @@ GIVEN_SIGMA = "given_sigma"
 
 NOT_OF_WEIGHTS = ("data.workers", "train.checkpoint_minutes", "train.pictures_every")
 """Keys of a recipe that change no weight."""
+
+
+PRETRAINED = Path(__file__).parents[1] / "pretrained"
+
+
+def find_run(folder: Path) -> Path:
+    """The folder itself, or the pretrained model of that name that comes with ars, if there is no such folder.
+
+    >>> find_run(Path("digits")).parent.name, find_run(Path("runs/ars"))
+    ('pretrained', PosixPath('runs/ars'))
+    """
+    pretrained = PRETRAINED / folder.name
+    return pretrained if folder.name == str(folder) and not folder.exists() and pretrained.is_dir() else folder
+
+
+def copy_run(source: Path, folder: Path) -> None:
+    """Copy a trained run, without records, to a folder; files that are there stay."""
+    for name in (BENCHMARK, MODEL, RECIPE):
+        if not (folder / name).exists():
+            write_whole(folder / name, (source / name).read_bytes())
 
 
 def records_folder(run: Path, name: str) -> Path:

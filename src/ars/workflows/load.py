@@ -18,7 +18,7 @@ from ars.methods.builder import Inputs
 from ars.recipes.build import build_model, check_subset
 from ars.recipes.read import imported_model, read_recipe
 from ars.recipes.recipe import Recipe, RecipeError, first_difference
-from ars.runs.paths import BENCHMARK, MAIN, MODEL, PACKED, RECIPE, records_folder
+from ars.runs.paths import BENCHMARK, MAIN, MODEL, PACKED, RECIPE, find_run, records_folder
 from ars.runs.run import About, read_about
 from ars.smoothing import SmoothedClassifier
 from ars.tensors import load_model, load_tensors, misfits, under
@@ -233,10 +233,10 @@ def check_data(folder: Path, benchmark: Benchmark, moments: Moments | None) -> N
 def load(
     folder: str | Path, *, device: str | torch.device = "cpu", classifier: str | None = None
 ) -> SmoothedClassifier:
-    """The smoothed classifier, in eval mode, from a run folder of `ars train` or one packed with weights.
+    """The smoothed classifier, in eval mode, from a run folder of `ars train`, or a pretrained one such as "digits".
 
     It is the model that `ars certify` certifies; pass it to ars.certify or ars.predict. If the run was trained around
     your own classifier, name it again (package:name): code that a folder names is never imported on its own. The data
     is needed only for Sukenik et al.'s noise, which is measured from training images.
     """
-    return load_without_data(Path(folder).expanduser(), torch.device(device), classifier=classifier)[1]
+    return load_without_data(find_run(Path(folder).expanduser()), torch.device(device), classifier=classifier)[1]
