@@ -19,7 +19,7 @@ from ars.theory import Ball
 
 PAGE = (Path(__file__).parents[2] / "docs" / "own-method.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE)
-MODULES = ("my_method", "my_noise", "train", "my_trained", "my_methods")
+MODULES = ("my_method", "my_noise", "train", "my_trained", "my_methods", "denoiser")
 
 
 @pytest.fixture
@@ -118,3 +118,7 @@ def test_the_method_that_is_registered_can_be_built(page):
     method = importlib.import_module("my_methods").TWICE
     model = method.build(Recipe(sigma=0.5), None, torch.nn.Flatten())
     assert model.mechanism.sigmas == pytest.approx([0.5 * 2**0.5] * 2)
+
+
+def test_the_denoiser_is_certified(page):
+    assert max(runpy.run_path("denoiser.py")["radii"]) > 0

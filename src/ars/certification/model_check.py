@@ -6,11 +6,13 @@ The check refuses the defects that it detects. Passing means that no defect was 
 - Does the model draw random numbers from torch's global generator?
 - Does it change its own weights or buffers in a forward pass?
 - Does it answer the same draws in the same way after counting as before?
+- Does a combination with randomness of its own give the draws of one generator the same randomness?
 
 step_check asks whether its steps keep their word.
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import combinations
 
 import torch
 from torch import Tensor
@@ -20,13 +22,14 @@ from torch.nn.parameter import is_lazy
 from ars.certification.logits import NOT_A_NUMBER, alike, moves
 from ars.certification.memory import is_short_of_memory
 from ars.certification.settings import BLOCK
-from ars.certification.step_check import DRAWS, LEVELS, generators, if_it_can
+from ars.certification.step_check import DRAWS, LEVELS, SHARED, generators, if_it_can
 from ars.certification.votes import VoteCounter, draw_logits
 from ars.kernels.backend import exact
 from ars.kernels.precision import autocast, current
 from ars.smoothing import SmoothedClassifier
+from ars.smoothing.combine import takes_generator
 from ars.smoothing.input_dependent import NearestNoise
-from ars.smoothing.mechanism import Images
+from ars.smoothing.mechanism import Images, repeated
 
 IMAGES = 2
 PLACES = 4  # how many of the given images are used in the search for an undecided image
@@ -78,10 +81,27 @@ def check_model(model: SmoothedClassifier, images: Images) -> Tensor:
                 "certification needs a network that stays as it is (one that sets itself up first must be called once)"
             )
         _check_alike(model, draws, alone, images=len(first))
+        if takes_generator(model.combine):
+            _check_combination(model, draws[:1])
         if not moves(alone, images=len(first)) and (undecided := _undecided(model, images)) is not None:
             draws = undecided.repeat_interleave(DRAWS, dim=0)
             _check_alike(model, draws, _one_by_one(model, draws), images=1)
     return together
+
+
+def _check_combination(model: SmoothedClassifier, image: Images) -> None:
+    """Refuse a combination that gives the same randomness to draws of one generator, where releases are the same."""
+    releases = [repeated(release, DRAWS) for release in model.mechanism.release(image, generators(image, [0]))]
+    apart, at_once = (
+        model.combined(releases, generators(image, seeds)).flatten(1) for seeds in (range(1, DRAWS + 1), [0])
+    )
+    ordered = apart.sort(dim=0).values
+    random = (ordered[1:] != ordered[:-1]).all(dim=0)
+    if any(bool((one == other).float().mean() > SHARED) for one, other in combinations(at_once[:, random], 2)):
+        raise ValueError(
+            "the combination of the releases gives the draws of one generator the same randomness, and no bound on "
+            "their votes would hold; draw it with ars.draw_like, which asks for a tensor of many draws"
+        )
 
 
 @torch.inference_mode()

@@ -15,7 +15,7 @@ from typing import Literal
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ars.certification.logits import NOT_A_NUMBER, check_logits
 from ars.certification.memory import suitable_batch
@@ -23,7 +23,6 @@ from ars.certification.settings import BLOCK, MOST_SEED
 from ars.kernels.accelerate import COMPILE_AFTER, compile_for
 from ars.kernels.precision import Precision, autocast, check_precision, current
 from ars.smoothing import SmoothedClassifier
-from ars.smoothing.classifier import Combine
 from ars.smoothing.masked import WeightRange
 from ars.smoothing.mechanism import Composition, Generators, Images, Release, one_batch
 from ars.theory.rounding import as_whole
@@ -166,19 +165,19 @@ class VoteCounter:
                 for mechanism, position, generator in parts
             ])  # fmt: skip
         masks.add(used[0].steps, releases)
-        return classify(self.model.combine, self.model.classifier, releases)
+        return classify(self.model, releases, generators)
 
 
-def classify(combine: Combine, classifier: nn.Module, releases: Sequence[Release]) -> Tensor:
+def classify(model: SmoothedClassifier, releases: Sequence[Release], generators: Generators) -> Tensor:
     """The logits of releases, checked."""
-    logits: Tensor = classifier(combine(releases))
+    logits: Tensor = model.classifier(model.combined(releases, generators))
     check_logits(logits, len(releases[0].value))
     return logits
 
 
 def draw_logits(model: SmoothedClassifier, images: Images, generators: Generators) -> Tensor:
     """The logits of one noisy draw of each image, computed as in the loop."""
-    return classify(model.combine, model.classifier, model.mechanism.release(images, generators))
+    return classify(model, model.mechanism.release(images, generators), generators)
 
 
 def _count(counts: Tensor, logits: Tensor, ballots: Tensor) -> None:

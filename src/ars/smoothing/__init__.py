@@ -1,7 +1,7 @@
 """Mechanisms: the object that adds the noise also states its guarantee."""
 
-from ars.smoothing.classifier import SmoothedClassifier
-from ars.smoothing.combine import last, minimum_variance
+from ars.smoothing.classifier import SmoothedClassifier, denoised
+from ars.smoothing.combine import last, minimum_variance, noise_map
 from ars.smoothing.gaussian import Gaussian
 from ars.smoothing.generalised_normal import GeneralisedNormal
 from ars.smoothing.input_dependent import InputDependentClassifier, LocalGaussian, NearestNoise
@@ -22,8 +22,10 @@ __all__ = [
     "SmoothedClassifier",
     "Step",
     "compose",
+    "denoised",
     "draw_like",
     "last",
     "minimum_variance",
+    "noise_map",
     "normal_like",
 ]

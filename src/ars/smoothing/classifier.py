@@ -1,15 +1,15 @@
 """A smoothed classifier: mechanism, then combination, then any network."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from copy import copy
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from ars.smoothing.combine import Combine, Denoised, with_generator
 from ars.smoothing.mechanism import Composition, Generators, Images, Release
 from ars.theory import Ball, Norm, TradeOff
-
-Combine = Callable[[Sequence[Release]], Images]
 
 
 class SmoothedClassifier(nn.Module):
@@ -35,14 +35,19 @@ class SmoothedClassifier(nn.Module):
 
     def forward(self, x: Images, generator: Generators) -> Float[Tensor, "b classes"]:
         """The logits of one noisy draw for every image of the batch."""
-        logits: Tensor = self.classifier(self.combine(self.mechanism.release(x, generator)))
+        logits: Tensor = self.classifier(self.combined(self.mechanism.release(x, generator), generator))
         return logits
+
+    def combined(self, releases: Sequence[Release], generator: Generators) -> Images:
+        """The image that the classifier sees; the generator is that of the releases, which come first."""
+        image: Images = with_generator(self.combine, releases, generator)
+        return image
 
     @torch.no_grad()
     def stages(self, x: Images, generator: Generators) -> tuple[list[Release], Images]:
         """The stages of one draw, for display: the releases and the image that the classifier sees."""
         releases = self.mechanism.release(x, generator)
-        return releases, self.combine(releases)
+        return releases, self.combined(releases, generator)
 
     def guarantee(self, ball: Ball) -> TradeOff:
         """How much the label of one draw reveals about X, for every perturbation in the ball."""
@@ -55,3 +60,17 @@ class SmoothedClassifier(nn.Module):
     def localise(self, images: Images) -> Sequence[Composition]:
         """For each image, the mechanism of its votes and radius; with fixed noise it is the same for all images."""
         return [self.mechanism] * len(images)
+
+
+def denoised(model: SmoothedClassifier, denoiser: nn.Module) -> SmoothedClassifier:
+    """The smoothed classifier with a denoiser in front of its classifier; the noise and the guarantee are the same.
+
+    denoiser(x, s) maps noisy images [b, c, h, w] and the standard deviation of their noise, [b, 1, h, w] or
+    [b, c, h, w], to images (Salman et al., 2020). Nothing is copied.
+    """
+    if not isinstance(denoiser, nn.Module):
+        raise TypeError(f"the denoiser must be a torch.nn.Module, got {type(denoiser).__name__}; wrap it in one")
+    made = copy(model)
+    made._modules = dict(model._modules)
+    made.combine = Denoised(denoiser)
+    return made

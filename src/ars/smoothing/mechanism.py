@@ -48,6 +48,11 @@ class Release:
     std: Float[Tensor, "#b 1 1 1"]
 
 
+def repeated(release: Release, times: int) -> Release:
+    """A release of one image, as if several draws had made it."""
+    return Release(*(part.expand(times, -1, -1, -1) for part in (release.value, release.weight, release.std)))
+
+
 def one_batch(parts: "Sequence[Sequence[Release]]") -> list[Release]:
     """The releases of several batches, concatenated step by step."""
 

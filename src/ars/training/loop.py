@@ -73,7 +73,7 @@ def validate(
             if any(bool(release.weight.isnan().any()) for release in releases):
                 return math.nan, math.nan
             masks.add(model.mechanism.steps, releases)
-            logits = model.classifier(model.combine(releases))
+            logits = model.classifier(model.combined(releases, generator))
         correct += float((logits.argmax(dim=1) == labels).sum())
         openness += float(releases[-1].weight.square().mean()) * len(batch)
         seen += len(batch)

@@ -101,7 +101,7 @@ class Objective(nn.Module):
         many = images if draws == 1 else torch.cat([images] * draws)
         with autocast(images.device, self.precision):
             releases = self.model.mechanism.release(many, noise)
-            logits = self.model.classifier(self.model.combine(releases)).float()
+            logits = self.model.classifier(self.model.combined(releases, noise)).float()
         return logits.unflatten(0, (draws, -1)), releases
 
     def _adversarial(self, images: Images, labels: Tensor, noise: Tape) -> Images:
