@@ -380,6 +380,6 @@ def test_sound_noise_is_refused_as_rarely_as_stated(monkeypatch):
     for _ in range(2000):
         residuals = Residuals()
         residuals.add(torch.randn(100, 3, 4, 4, generator=generator))
-        refused += [not residuals.normal(), not residuals.unit(normal=True)]
+        refused += [not residuals.normal(), not residuals.unit(strict=True)]
     assert (refused / 2000 < 0.02 + 4 * math.sqrt(0.02 / 2000)).all()
     assert refused.min() > 2  # it is a test
