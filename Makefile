@@ -22,8 +22,9 @@ results: $(RESULTS_VENV)/.ready
 test: lint
 	$(TEST_ENV) $(BIN)/python -m pytest -n auto -m "not slow and not gpu"
 
+# random tests draw from another seed in each run; pytest's header names it, and ARS_TEST_SEED=... repeats it
 test-all: lint
-	$(TEST_ENV) $(BIN)/python -m pytest -n auto
+	ARS_TEST_SEED=$${ARS_TEST_SEED:-$$(date +%s)} $(TEST_ENV) $(BIN)/python -m pytest -n auto
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

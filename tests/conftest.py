@@ -1,4 +1,6 @@
 import dataclasses
+import os
+from zlib import crc32
 
 import pytest
 import torch
@@ -16,6 +18,32 @@ from ars.workflows.train import train_run
 # a slow machine is no failure
 settings.register_profile("ars", deadline=None)
 settings.load_profile("ars")
+
+# fixed in make test; make test-all sets another one in each run
+SEED = os.environ.get("ARS_TEST_SEED", "0")
+MOST_FALSE_ALARMS = 1e-4
+"""Probability that any random test of a run fails although nothing is wrong."""
+
+
+def pytest_report_header():
+    return f"random tests draw from ARS_TEST_SEED={SEED}"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Refuse random tests whose stated false-alarm probabilities add up to too much."""
+    total = sum(mark.args[0] for item in items for mark in item.iter_markers("false_alarm"))
+    if total > MOST_FALSE_ALARMS:
+        raise pytest.UsageError(f"the random tests raise a false alarm with probability {total:.1e} in all; lower some")
+
+
+@pytest.fixture
+def seed(request):
+    """A number of this test's own, another one in each run of make test-all."""
+    if request.node.get_closest_marker("false_alarm") is None:
+        raise ValueError("a test with random outcomes states them: @pytest.mark.false_alarm(1e-7)")
+    return crc32(f"{SEED} {request.node.nodeid}".encode())
+
 
 TINY = Recipe(
     data=Data(passes=1),

@@ -187,7 +187,8 @@ def test_a_model_without_known_networks_runs_as_it_is_without_a_word():
         assert fast_copy(model, torch.rand(2, 3, 16, 16)) is model
 
 
-def test_votes_in_bf16_and_float32_agree_in_distribution(count):
+@pytest.mark.false_alarm(1e-7)
+def test_votes_in_bf16_and_float32_agree_in_distribution(count, seed):
     torch.manual_seed(0)
     classifier = nn.Sequential(Normalize([0.5] * 3, [0.25] * 3), small_cnn(4, width=8))
     model = SmoothedClassifier(compose(Gaussian(0.7), MaskedGaussian(0.7, UNet(4))), minimum_variance, classifier)
@@ -199,8 +200,8 @@ def test_votes_in_bf16_and_float32_agree_in_distribution(count):
         model.train()(image.expand(200, -1, -1, -1), torch.Generator().manual_seed(0))
         logits = model.eval()(image.expand(500, -1, -1, -1), torch.Generator().manual_seed(0))
         classifier[1][-1].bias -= logits.mean(dim=0)
-    half = count(fast(model, image), image, n=4000, precision="bfloat16")[0]
-    full = count(model, image, n=4000, first_block=40)[0]
+    half = count(fast(model, image), image, n=4000, seed=seed, precision="bfloat16")[0]
+    full = count(model, image, n=4000, seed=seed, first_block=40)[0]
     table = np.stack([half, full])[:, (half + full) >= 10]
     assert table.shape[1] > 1
-    assert chi2_contingency(table).pvalue > 1e-4
+    assert chi2_contingency(table).pvalue > 1e-8

@@ -80,6 +80,7 @@ def autocast_votes(model, image, draws):
     return np.bincount(torch.cat(labels).cpu().numpy(), minlength=10)
 
 
+@pytest.mark.false_alarm(1e-7)
 @pytest.mark.parametrize(("masked", "size"), [(True, 32), (False, 32), (True, 64)])
 def test_votes_agree_with_the_plain_loop_in_distribution(masked, size):
     model, image = smoothed(size, masked=masked)
@@ -87,7 +88,7 @@ def test_votes_agree_with_the_plain_loop_in_distribution(masked, size):
     expected = plain(model, image, 20_000)
     table = np.stack([counts, expected])[:, (counts + expected) >= 10]
     assert table.shape[1] > 2
-    assert chi2_contingency(table).pvalue > 1e-4
+    assert chi2_contingency(table).pvalue > 1e-8
     # on the same noise, rounding to bf16 moves some random logits past each other; kernels do it no more than torch
     half = draw(counter_of(model, image), image, 20_000)[0]
     eager = autocast_votes(model, image, 20_000)

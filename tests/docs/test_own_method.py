@@ -62,13 +62,14 @@ def test_three_looks_are_certified_as_one_of_their_noise(page):
     assert model.radius(0.9, 0.1, norm="linf", dim=1728) == pytest.approx(expected, rel=1e-9)
 
 
-def test_the_noise_that_is_drawn_is_laplace_noise_of_its_scale(step):
+@pytest.mark.false_alarm(1e-6)
+def test_the_noise_that_is_drawn_is_laplace_noise_of_its_scale(step, seed):
     x = torch.rand(40, 3, 16, 16)
-    release = step.release(x, [], torch.Generator().manual_seed(0))
+    release = step.release(x, [], torch.Generator().manual_seed(seed))
     noise = (release.value - x).flatten().double().numpy()
-    assert kstest(noise, laplace(scale=step.scale).cdf).pvalue > 1e-3
-    assert noise.std() == pytest.approx(float(release.std), rel=0.02)
-    assert np.abs(np.corrcoef(noise.reshape(40, -1)) - np.eye(40)).max() < 6 / 768**0.5
+    assert kstest(noise, laplace(scale=step.scale).cdf).pvalue > 1e-7
+    assert noise.std() == pytest.approx(float(release.std), rel=0.04)
+    assert np.abs(np.corrcoef(noise.reshape(40, -1)) - np.eye(40)).max() < 7 / 768**0.5
 
 
 @pytest.mark.parametrize("moved", [1e-3, 0.1, 0.5, 1.0, 3.0])

@@ -6,18 +6,22 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from mpmath import mpf
+from scipy import stats
 
 from ars.smoothing import Gaussian, GeneralisedNormal, LearnedSplit, MaskedGaussian
 from ars.theory import Ball
 
+RARE = stats.norm.isf(1e-8)  # standard errors to either side
 
-def test_the_release_is_x_plus_noise_of_the_stated_scale():
+
+@pytest.mark.false_alarm(1e-7)
+def test_the_release_is_x_plus_noise_of_the_stated_scale(seed):
     x = torch.rand(200, 3, 16, 16, generator=torch.Generator().manual_seed(0))
-    release = Gaussian(0.7).release(x, [], torch.Generator().manual_seed(1))
+    release = Gaussian(0.7).release(x, [], torch.Generator().manual_seed(seed))
     noise = (release.value - x).double() / 0.7
     n = noise.numel()
-    assert abs(float(noise.mean())) < 4 / math.sqrt(n)
-    assert abs(float(noise.var()) - 1) < 4 * math.sqrt(2 / n)
+    assert abs(float(noise.mean())) < RARE / math.sqrt(n)
+    assert abs(float(noise.var()) - 1) < RARE * math.sqrt(2 / n)
     assert release.weight.unique().tolist() == [1.0]
     [std] = release.std.unique().tolist()
     assert 0.7 <= std <= 0.7 * (1 + 3e-6)  # float32 rounding never takes noise away
@@ -53,7 +57,8 @@ def test_a_noise_level_without_a_guarantee_is_refused(make, sigma):
         make(sigma)
 
 
-def test_the_least_noise_is_there_also_on_white():
+@pytest.mark.false_alarm(1e-7)
+def test_the_least_noise_is_there_also_on_white(seed):
     x = torch.ones(100, 3, 16, 16)
-    noise = (Gaussian(1e-4).release(x, [], torch.Generator().manual_seed(1)).value - x).double() / 1e-4
-    assert abs(float(noise.var()) - 1) < 4 * math.sqrt(2 / noise.numel())
+    noise = (Gaussian(1e-4).release(x, [], torch.Generator().manual_seed(seed)).value - x).double() / 1e-4
+    assert abs(float(noise.var()) - 1) < RARE * math.sqrt(2 / noise.numel())

@@ -19,27 +19,31 @@ def generators(*seeds):
     return [torch.Generator().manual_seed(seed) for seed in seeds]
 
 
-def test_noise_is_standard_normal_in_float32_whatever_the_image_is():
+@pytest.mark.false_alarm(1e-7)
+def test_noise_is_standard_normal_in_float32_whatever_the_image_is(seed):
     x = torch.zeros(50, 3, 16, 16, dtype=torch.float64)
-    noise = normal_like(x, torch.Generator().manual_seed(0))
+    noise = normal_like(x, generator(seed))
     assert noise.dtype == torch.float32
     assert noise.shape == x.shape
-    assert kstest(noise.flatten().numpy(), "norm").pvalue > 1e-3
+    assert kstest(noise.flatten().numpy(), "norm").pvalue > 1e-7
 
 
+@pytest.mark.false_alarm(2e-6)
 @pytest.mark.parametrize("beyond", [3.0, 4.0, 4.4])
-def test_noise_has_normal_tails(beyond):
-    """Of two million draws, as many lie beyond as should; a false alarm has probability 2e-6, and the seed is fixed."""
-    noise = normal_like(torch.zeros(40, 3, 128, 130), generator(7)).abs()
+def test_noise_has_normal_tails(beyond, seed):
+    """Of two million draws, as many lie beyond as should."""
+    noise = normal_like(torch.zeros(40, 3, 128, 130), generator(seed)).abs()
     expected = binom(noise.numel(), 2 * norm.sf(beyond))
     assert expected.ppf(1e-6) <= int((noise > beyond).sum()) <= expected.isf(1e-6)
     assert expected.ppf(1e-6) > 0, "a missing tail is seen"
 
 
-def test_no_two_images_of_a_batch_share_noise():
-    noise = normal_like(torch.zeros(64, 3, 8, 8), torch.Generator().manual_seed(0)).flatten(1)
+@pytest.mark.false_alarm(1e-6)
+def test_no_two_images_of_a_batch_share_noise(seed):
+    """The transform of each of 2,016 correlations is nearly normal of variance 1/189, and 6.5 is rare enough."""
+    noise = normal_like(torch.zeros(64, 3, 8, 8), generator(seed)).flatten(1)
     correlation = torch.corrcoef(noise) - torch.eye(64)
-    assert correlation.abs().max() < 6 / 192**0.5
+    assert correlation.atanh().abs().max() < 6.5 / 189**0.5
 
 
 LAWS = [normal_like, lambda x, generator: generalised_normal_like(x, 2.25, generator)]
@@ -141,11 +145,12 @@ def test_each_step_sees_the_image_and_the_releases_before_it(images):
         assert past == releases[:place]
 
 
-def test_steps_draw_independent_noise():
+@pytest.mark.false_alarm(1e-7)
+def test_steps_draw_independent_noise(seed):
     x = torch.zeros(500, 3, 8, 8)
-    first, second = compose(Gaussian(1.0), Gaussian(1.0)).release(x, torch.Generator().manual_seed(0))
+    first, second = compose(Gaussian(1.0), Gaussian(1.0)).release(x, generator(seed))
     correlation = float((first.value * second.value).mean())
-    assert abs(correlation) < 4 / math.sqrt(x.numel())
+    assert abs(correlation) < norm.isf(1e-8) / math.sqrt(x.numel())
 
 
 def test_the_guarantee_is_that_of_one_step_with_the_total_noise(constant_mask):

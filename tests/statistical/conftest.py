@@ -9,19 +9,24 @@ from ars.certification.votes import VoteCounter
 
 
 class RandomMask(nn.Module):
-    """sigmoid(3x3 convolution + gain x mean), smooth, with a norm that differs widely from image to image."""
+    """sigmoid(3x3 convolution + gain x mean), smooth, with a norm that differs widely from image to image.
+
+    With a floor no weight is so small that exact mode hides its coordinate.
+    """
 
     GAIN = 40.0
 
-    def __init__(self, seed: int, outputs: int = 1) -> None:
+    def __init__(self, seed: int, outputs: int = 1, floor: float = 0.0) -> None:
         super().__init__()
         generator = torch.Generator().manual_seed(seed)
         self.kernel = torch.randn(outputs, 3, 3, 3, generator=generator)
+        self.floor = floor
         self.bias = -torch.rand(outputs, generator=generator)
 
     def forward(self, image: torch.Tensor) -> torch.Tensor:
         local = F.conv2d(image, self.kernel.to(image.dtype), self.bias.to(image.dtype), padding=1)
-        return (local + self.GAIN * (image.mean(dim=(1, 2, 3), keepdim=True) - 0.5)).sigmoid()
+        weight = (local + self.GAIN * (image.mean(dim=(1, 2, 3), keepdim=True) - 0.5)).sigmoid()
+        return self.floor + (1 - self.floor) * weight
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ def attacked(request):
     labels = torch.tensor([certificate.label for certificate in chosen])
     radii = torch.tensor([certificate.radius for certificate in chosen]).view(-1, 1, 1, 1)
 
-    def at(times):
+    def at(times, seed=991):
         generator = torch.Generator().manual_seed(3)
 
         def loss(moved):
@@ -39,7 +39,7 @@ def attacked(request):
 
         worst = attack(loss, images, epsilon=times * radii, steps=STEPS, norm="linf")
         assert ((worst - images).abs() <= times * radii * (1 + 1e-5)).all()
-        answers = predict(model, worst, n=VOTES, alpha=0.001, seed=991)
+        answers = predict(model, worst, n=VOTES, alpha=0.001, seed=seed)
         return labels.tolist(), answers
 
     return at
@@ -52,8 +52,10 @@ def lost(labels, answers):
     )
 
 
-def test_nothing_within_the_radius_takes_the_label_away(attacked):
-    labels, answers = attacked(0.99)
+@pytest.mark.false_alarm(1e-8)
+def test_nothing_within_the_radius_takes_the_label_away(attacked, seed):
+    """Each label keeps more than .65 of the draws, more than four times those of any other."""
+    labels, answers = attacked(0.99, seed)
     assert lost(labels, answers) == 0
     assert [answer.label for answer in answers] == labels
 

@@ -117,14 +117,15 @@ def test_noise_that_float32_rounds_apart_at_both_images_is_covered(dim, sigma, p
     assert xi(radius, here, there, dim, p) < 0.5
 
 
+@pytest.mark.false_alarm(1e-7)
 @pytest.mark.parametrize("sign", [-1, 1])
 @pytest.mark.parametrize(("dim", "p"), [(192, 0.9), (3072, 0.6), (27_648, 0.99)])
-def test_monte_carlo_at_the_radius_on_both_sides(dim, p, sign):
+def test_monte_carlo_at_the_radius_on_both_sides(dim, p, sign, seed):
     """Draw from both normals, order by the likelihood ratio, and see the worst region's mass at x'."""
     sigma, rate, n = 0.5, 0.01, 1_000_000
     radius = sukenik_radius(sigma, rate, dim, p)
     other = sigma * math.exp(sign * rate * radius)
-    rng = np.random.default_rng(dim)
+    rng = np.random.default_rng(seed)
 
     def log_ratio(mean, std):
         """Only the coordinate along x' - x and the squared rest matter."""
@@ -135,7 +136,7 @@ def test_monte_carlo_at_the_radius_on_both_sides(dim, p, sign):
     threshold = np.quantile(log_ratio(0.0, sigma), p)
     moved = np.mean(log_ratio(radius, other) > threshold)
     # of the count, and of the threshold, seen through the nearly normal densities at both ends
-    error = 5 * math.sqrt(0.25 / n + p * (1 - p) / n * math.exp(ndtri(p) ** 2))
+    error = 5.6 * math.sqrt(0.25 / n + p * (1 - p) / n * math.exp(ndtri(p) ** 2))
     assert moved < 0.5 + error
     if sign > 0:  # the binding side
         assert moved > 0.5 - error

@@ -38,6 +38,7 @@ Result = TypeVar("Result")
 LEVELS = (0.5, 0.0, 1.0)  # grey, black and white images change any statistic of a batch as far as possible
 DRAWS = 8
 TIMES = 10  # how often in a row shared noise must be detected
+FEW = 64  # coordinates; with fewer, independent noise may look shared, so that it must be detected more often
 MUCH = 3.0  # ratio of the sum of shared noise to that of independent noise
 SHARED = 0.2  # share of an image; independent noise that is clamped coincides in less than half of this
 RESIDUALS = 2**20
@@ -64,7 +65,7 @@ def _check_shared_noise(mechanism: Composition, draws: Images) -> None:
     A coincidence of a few numbers does not repeat every time.
     """
     suspected: dict[int, str] | None = None
-    for attempt in range(TIMES):
+    for attempt in range(TIMES if draws[0].numel() >= FEW else 4 * TIMES):
         seeds = range(attempt * (DRAWS + 1), (attempt + 1) * (DRAWS + 1))
         apart = mechanism.release(draws, generators(draws, seeds[:-1]))
         at_once = mechanism.release(draws, generators(draws, seeds[-1:]))
@@ -91,10 +92,15 @@ def _shared(draws: Images, apart: Release, at_once: Release) -> str:
     pairs = combinations(values, 2) if values.shape[1] >= len(noisy) / 2 else ()
     if any(bool((one == other).float().mean() > SHARED) for one, other in pairs):
         return "the same"
-    alone, together = (float((one.value - one.weight * draws).sum(dim=0).square().sum()) for one in (apart, at_once))
+    alone, together = (float(_noise(one, draws).sum(dim=0).square().sum()) for one in (apart, at_once))
     if alone > 0 and not 1 / MUCH < together / alone < MUCH:
         return "opposite" if together < alone else "common"
     return ""
+
+
+def _noise(release: Release, draws: Images) -> Images:
+    """z = (value - weight X) / std."""
+    return (release.value - release.weight * draws) / release.std
 
 
 def _check_leaks(mechanism: Composition, image: Images) -> None:
@@ -129,7 +135,10 @@ NOT_AS_STATED = (
 
 @dataclass
 class Residuals:
-    """What is kept of z = (value - weight X) / std over the draws of a step."""
+    """What is kept of z = (value - weight X) / std over the draws of a step.
+
+    Rounding moves each z by ``grain`` at most: half of it by the rounding of X, which repeats in every draw.
+    """
 
     draws: int = 0
     sums: Tensor | float = 0.0
@@ -140,10 +149,12 @@ class Residuals:
     fourth: float = 0.0
     counts: np.ndarray = field(default_factory=lambda: np.zeros(len(EDGES) + 1, dtype=np.int64))
     """Between EDGES."""
+    grain: float = 0.0
 
-    def add(self, z: Images) -> None:
+    def add(self, z: Images, grain: float = 0.0) -> None:
         """Add a block of draws."""
         self.draws += len(z)
+        self.grain = max(self.grain, grain)
         self.sums = self.sums + z.sum(dim=0).flatten()
         self.squares = self.squares + z.square().sum(dim=0).flatten()
         # the Hartley transform: real, orthonormal, and white noise stays white
@@ -155,42 +166,49 @@ class Residuals:
 
     def normal(self) -> bool:
         """Whether as many values lie between the EDGES as for a normal law."""
-        probabilities = np.diff(ndtr(np.array([-np.inf, *EDGES, np.inf])))
-        total = self.counts.sum()
-        below, above = binom.cdf(self.counts, total, probabilities), binom.sf(self.counts - 1, total, probabilities)
+        edges, total = np.array([-np.inf, *EDGES, np.inf]), self.counts.sum()
+        least = np.maximum(ndtr(edges[1:] - self.grain) - ndtr(edges[:-1] + self.grain), 0)
+        most = ndtr(edges[1:] + self.grain) - ndtr(edges[:-1] - self.grain)
+        below, above = binom.cdf(self.counts, total, least), binom.sf(self.counts - 1, total, most)
         return bool(min(below.min(), above.min()) >= FALSE_ALARM / (2 * len(self.counts)))
 
-    def light(self) -> bool:
-        """Whether fewer values lie far out than for a normal law; such noise has no guarantee of normal noise."""
+    def light(self, mu: float) -> bool:
+        """Whether fewer values lie far out than G_{mu t} allows for a coordinate that is shifted by t deviations.
+
+        Noise around 0 then has P(|z| > t) >= 2 Phi(-mu t); otherwise the test whether z is above t tells more.
+        """
         far = np.array([self.counts[:place].sum() + self.counts[-place:].sum() for place in (1, 2, 3)])
-        beyond = 2 * ndtr(np.array(EDGES[:3]))
+        beyond = 2 * ndtr(mu * np.array(EDGES[:3]) - self.grain)
         return bool(binom.cdf(far, self.counts.sum(), beyond).min() < FALSE_ALARM / len(far))
 
-    def unit(self, *, normal: bool) -> bool:
-        """Whether mean and variance are 0 and 1, pooled, by coordinate and by frequency; if not normal, roughly.
+    def unit(self, *, strict: bool) -> bool:
+        """Whether there is enough variance, pooled, by coordinate and by frequency; if strict, no more, and mean 0.
 
-        Sums of squares of n normal numbers are chi-squared with n degrees of freedom. Those of other noise have fewer
-        or more, by its kurtosis, and only too little variance is sought.
+        Sums of squares of n normal numbers are chi-squared with n degrees of freedom. Those of noise with heavier tails
+        scatter more, as with fewer degrees, by its kurtosis.
         """
         kept = (self.sums, self.squares, self.powers)
-        sums, squares, powers = (cast(Tensor, sums).double().cpu().numpy() for sums in kept)
+        sums, squares, powers = (cast(Tensor, part).double().cpu().numpy() for part in kept)
         total, count = float(squares.sum()), self.draws * len(squares)
         if not total > 0:
             return False
-        share = 1.0 if normal else min(1.0, 2 / (self.fourth * count / total**2 - 1))
-        p_values = [_p_value(part * share, draws * share, two_sided=normal) for part, draws in (
-            (np.array(total), count), (squares, self.draws), (powers, self.draws)
+        share = 2 / max(2.0, self.fourth * count / total**2 - 1)
+        grain = self.grain**2
+        p_values = [_p_value(part * share, draws * share, most if strict else None) for part, draws, most in (
+            (np.array(total), count, 1 + grain / 3),
+            (squares, self.draws, 1 + grain / 3),
+            (powers, self.draws, 1 + grain * len(powers) / 3),  # what rounding X adds may sit at one frequency
         )]  # fmt: skip
-        if normal:
-            p_values.append(_p_value(sums**2 / self.draws, 1, two_sided=False, upper=True))
+        if strict:
+            largest = np.maximum(np.abs(sums) - self.draws * self.grain / 2, 0).max()
+            p_values.append(float(chi2.sf(largest**2 / self.draws, 1)) * len(sums))
         return min(p_values) >= FALSE_ALARM / len(p_values)
 
 
-def _p_value(sums: np.ndarray, degrees: float, *, two_sided: bool, upper: bool = False) -> float:
-    """Of the most extreme of some chi-squared numbers, by Bonferroni: the smallest, the largest, or either."""
-    least = [] if upper else [chi2.cdf(sums.min(), degrees)]
-    largest = [chi2.sf(sums.max(), degrees)] if two_sided or upper else []
-    return float(min(*least, *largest, 1.0)) * sums.size * (2 if two_sided else 1)
+def _p_value(sums: np.ndarray, degrees: float, most: float | None) -> float:
+    """Of the smallest of some chi-squared numbers, or of the most extreme, which may be ``most`` times as large."""
+    least = float(chi2.cdf(sums.min(), degrees)) * sums.size
+    return least if most is None else 2 * min(least, float(chi2.sf(sums.max() / most, degrees)) * sums.size)
 
 
 def _check_noise(mechanism: Composition, image: Images, norm: Norm) -> None:
@@ -198,28 +216,37 @@ def _check_noise(mechanism: Composition, image: Images, norm: Norm) -> None:
     draws = image.expand(BLOCK, -1, -1, -1)
     residuals, losses = [Residuals() for _ in mechanism.steps], [0.0 for _ in mechanism.steps]
     for block in range(min(MOST_BLOCKS, -(-RESIDUALS // draws.numel()))):
-        for number, release in enumerate(mechanism.release(draws, generators(image, [block]))):
-            residuals[number].add((release.value - release.weight * draws) / release.std)
+        releases = mechanism.release(draws, generators(image, [block]))
+        for number, (step, release) in enumerate(zip(mechanism.steps, releases, strict=True)):
+            residuals[number].add(_noise(release, draws), _grain(release, exact=cast(Step, step).exact))
             losses[number] = max(losses[number], _loss(release, draws, norm))
     for number, (step, kept, loss) in enumerate(zip(mechanism.steps, residuals, losses, strict=True)):
         promise = _promise(cast(Step, step), Ball(norm, image[0].numel(), 1 / loss)) if loss > 0 else None
-        normal = kept.normal()
-        if not kept.unit(normal=normal):
+        normal, many = kept.normal(), kept.counts.sum() > RESIDUALS / 8  # few values of any law look normal
+        lost = cast(Step, step).exact and kept.grain > 1  # below a unit of exact mode there is nothing to look at
+        if not lost and not kept.unit(strict=normal and (many or isinstance(step, Gaussian))):
             raise ValueError(f"step {number} of the mechanism has other noise than it states: {NOT_AS_STATED}")
         gaussian = isinstance(promise, GaussianTradeOff)
-        if (not normal and isinstance(step, Gaussian)) or (gaussian and kept.light()):
+        light = isinstance(promise, GaussianTradeOff) and kept.light(max(1.0, promise.mu))
+        if light or (not normal and isinstance(step, Gaussian)):
             raise ValueError(
                 f"step {number} of the mechanism has noise of another law than the normal one it guarantees"
             )
         # at this radius the stated weights and deviations give mu = 1, if the noise is normal
         true = GaussianTradeOff(1 - (ROUNDING if gaussian else NEARLY_NORMAL))
-        known = normal and (gaussian or kept.counts.sum() > RESIDUALS / 8)
+        known = normal and (gaussian or many)
         if promise and known and any(promise(level) > true(level) for level in LEVELS_OF_TESTS):
             raise ValueError(
                 f"step {number} of the mechanism guarantees more than its noise gives: for its stated weights and "
                 f"deviations mu is {loss:.4g} per unit of {norm} radius; derive guarantee() from the largest possible "
                 "weight / std"
             )
+
+
+def _grain(release: Release, *, exact: bool) -> float:
+    """How far rounding may move z: by a whole unit of exact mode, or by a step of float32."""
+    unit = UNIT if exact else torch.finfo(torch.float32).eps * max(1.0, float(release.value.abs().max()))
+    return unit / max(float(release.std.min()), 1e-30)
 
 
 def _loss(release: Release, draws: Images, norm: Norm) -> float:
