@@ -22,7 +22,6 @@ from ars.runs.attacks import (
     Attacks,
     Attempt,
     Target,
-    digest_of_targets,
     read_attacks,
     targets_of,
     write_attacks,
@@ -119,7 +118,7 @@ def attack_run(
     looks = sampled_images(benchmark).to(device)
     if change := difference(records.manifest.images, image_statistics(benchmark, looks)):
         raise ValueError(f"the test images are not those that were certified: {change}; give their place (--data.root)")
-    wanted = Attacks(plan.recorded(settings), records.manifest.model, digest_of_targets(every), total, 0.0)
+    wanted = Attacks(plan.recorded(settings), records.manifest.model, total, 0.0)
     attacks = _resume(folder, name, wanted, every)
     report(attacks)
     if attacks.complete:
@@ -196,7 +195,7 @@ def _resume(folder: Path, name: str, wanted: Attacks, targets: Sequence[Target])
     if have is None:
         return wanted
     done = len(have.images)
-    if (have.model, have.records) != (wanted.model, wanted.records):
+    if not have.fit(wanted.model, targets):
         raise ValueError(f"{path} holds attacks on other certificates; move it away to attack these")
     for key, value in wanted.settings.items():
         if have.settings.get(key) != value:
@@ -204,6 +203,4 @@ def _resume(folder: Path, name: str, wanted: Attacks, targets: Sequence[Target])
                 f"{path} holds attacks on {done} images with {key}={have.settings.get(key)}; resume them, or move it "
                 f"away to attack with {key}={value}"
             )
-    if [image.target for image in have.images] != list(targets[:done]):
-        raise ValueError(f"{path} holds attacks on other images than the first {done} certified ones; move it away")
     return replace(have, total=max(done, wanted.total))
