@@ -98,7 +98,7 @@ def draw_attacks(
     looks: Mapping[str, Look] | None = None,
     headings: Sequence[str] = (),
 ) -> Picture:
-    """A panel per section, up to where most labels are lost; without headings for a page that has them."""
+    """A panel per section; without headings for a page that has them."""
     from matplotlib.figure import Figure
 
     looks = looks or looks_of(member.group.method for members in sections for member in members)
@@ -127,10 +127,11 @@ def draw_attacks(
 
 
 def _largest_radius(members: Sequence[AttackedGroup]) -> float:
-    """Where the axis ends: beyond the largest certified radius, and beyond most radii at which a label was lost."""
+    """Where the axis ends: beyond the largest certified radius, and where half of the lost labels are lost."""
     images = [image for member in members for one in member.runs for image in one.attacks.images]
     lost = [image.lost_at for image in images if image.lost_at < np.inf]
-    return 1.04 * max(*(image.target.radius for image in images), float(np.quantile(lost, 0.9)) if lost else 0.0)
+    largest = max(image.target.radius for image in images)
+    return 1.04 * max(largest, float(np.median(lost)) if lost else 0.0)
 
 
 def attack_columns(members: Sequence[AttackedGroup]) -> list[Column]:
