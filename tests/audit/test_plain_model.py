@@ -50,7 +50,7 @@ def test_foolbox_finds_what_there_is_to_find_and_nothing_within_a_robust_radius(
     edges = score / (direction.abs().sum() if norm == "linf" else direction.norm())
     epsilons = [0.5 * edges.min().item(), 1.5 * edges.max().item()]
     labels = torch.zeros(len(images), dtype=torch.long)
-    _, (near, far), found = attack(attacked, images, labels, epsilons=epsilons)
+    _, (near, _), found = attack(attacked, images, labels, epsilons=epsilons)
     assert (distance(near, images, norm) <= epsilons[0] * (1 + 1e-4) + 1e-7).all()
     assert not found[0].any()
     assert found[1].all()
