@@ -20,7 +20,7 @@ from ars.runs.attacks import (
 )
 from ars.runs.records import ReportError
 
-LEADS, FELL = (80, 15, 5), (40, 55, 5)
+LEADS, FELL = (80, 15, 5), (40, 55, 5)  # votes for the label first
 
 
 def build_attacked(index, *p_values, label=0, radius=0.01, times=(0.99, 4.0)):
