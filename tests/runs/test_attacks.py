@@ -25,10 +25,13 @@ LEADS, FELL = (80, 15, 5), (40, 55, 5)  # votes for the label first
 
 def build_attacked(index, *p_values, label=0, radius=0.01, times=(0.99, 4.0)):
     """An image with one p-value per multiple, of its gradient attack; the search finds nothing."""
-    attempts = [
-        Attempt("gradient", at, 1, FELL if p < 0.5 else LEADS, p) for at, p in zip(times, p_values, strict=True)
-    ]
-    attempts += [Attempt("search", at, 1, LEADS, 1.0) for at in times]
+    found = [("gradient", at, p) for at, p in zip(times, p_values, strict=True)]
+    found += [("search", at, 1.0) for at in times]
+    attempts = []
+    for kind, at, p in found:
+        votes = FELL if p < 0.5 else LEADS
+        counts = tuple(votes[name - label] for name in range(len(votes)))
+        attempts.append(Attempt(kind, at, (label + 1) % len(votes), counts, p))
     return Attacked(Target(index, 0, label, radius), tuple(attempts))
 
 
