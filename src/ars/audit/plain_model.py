@@ -38,5 +38,5 @@ class PlainModel(nn.Module):
 
 def mean_log_probabilities(logits: Float[Tensor, "bn classes"], draws: int) -> Float[Tensor, "b classes"]:
     """ln of the mean softmax over consecutive draws of each image."""
-    mean: Tensor = logits.float().log_softmax(dim=1).unflatten(0, (-1, draws)).logsumexp(dim=1) - math.log(draws)
+    mean: Tensor = logits.float().log_softmax(dim=1).view(-1, draws, logits.shape[1]).logsumexp(dim=1) - math.log(draws)
     return mean

@@ -15,7 +15,7 @@ from ars.audit.verdict import judge
 from ars.certification.certifier import Certifier
 from ars.certification.digest import digest_model
 from ars.certification.settings import MOST_DRAWS, MOST_SEED, CertifySettings
-from ars.data.benchmark import Benchmark, Opener, open_benchmark
+from ars.data.benchmark import Benchmark
 from ars.recipes.user_code import explain_errors
 from ars.runs.attacks import (
     Attacked,
@@ -94,7 +94,6 @@ def attack_run(
     moved: Sequence[str] = (),
     report: Callable[[Attacks], None] = lambda attacks: None,
     stop: Callable[[], bool] = lambda: False,
-    open_data: Opener = open_benchmark,
 ) -> Attacks:
     """Attack the certified images of a certification, or the first examples of them, and judge what is found.
 
@@ -112,7 +111,7 @@ def attack_run(
     if examples is not None:
         as_whole("examples", examples, least=1)
     total = len(every[:examples])
-    _, benchmark, model = load_run(folder, device, classifier=classifier, moved=moved, open_data=open_data)
+    _, benchmark, model = load_run(folder, device, classifier=classifier, moved=moved)
     if records.manifest.model != digest_model(model):
         raise ValueError(f"{folder} holds another model than the one that was certified as {name}; certify it again")
     looks = sampled_images(benchmark).to(device)
