@@ -19,8 +19,8 @@ from ars.runs.records import Record, ReportError
 from ars.runs.run import Run
 
 HOW_TO_READ = (
-    "Certified accuracy is a lower bound on robust accuracy. Accuracy under attack is an upper bound: the share of "
-    "images that are certified right and keep the vote against the strongest attack within the radius. In both, "
+    "Certified accuracy is a lower bound on robust accuracy. Accuracy under attack estimates an upper bound: the share "
+    "of images that are certified right and keep the vote against the strongest attack within the radius. In both, "
     "abstentions count as wrong. An image is attacked at multiples of its own radius only; between and beyond them its "
     "last answer stands. Lost: another class leads the fresh votes of the strongest attack. Significant: the label has "
     f"lost its lead at level {IMAGE_LEVEL:g}. The last columns are the votes lost to each kind of attack."
@@ -152,7 +152,7 @@ def _rows(one: AttackedRun, kinds: Sequence[str]) -> Iterator[tuple[str, ...]]:
         yield one.run.name, f"{times:g}", f"{count}", share, f"{attacks.significant(times)}", *by_kind
 
 
-def attacks_markdown(sections: Mapping[str, Sequence[AttackedGroup]]) -> str:
+def attacks_markdown(sections: Sequence[tuple[str, Sequence[AttackedGroup]]]) -> str:
     """The tables of attacks as Markdown, one heading per section."""
-    parts = [f"## {heading}\n\n{markdown_rows(attack_columns(members))}" for heading, members in sections.items()]
+    parts = [f"## {heading}\n\n{markdown_rows(attack_columns(members))}" for heading, members in sections]
     return "\n\n".join((*parts, HOW_TO_READ)) + "\n"

@@ -53,8 +53,8 @@ def write_report(runs: Sequence[Path], out: Path, *, name: str = MAIN, partial: 
         "curves.svg": curves.svg,
         "curves.png": curves.png,
     }
-    if under_attack := {view.heading: view.attacked for view in views if view.attacked}:
-        picture = draw_attacks(list(under_attack.values()), headings=list(under_attack))
+    if under_attack := [(view.heading, view.attacked) for view in views if view.attacked]:
+        picture = draw_attacks([members for _, members in under_attack], headings=[name for name, _ in under_attack])
         contents |= {"attacks.svg": picture.svg, "attacks.png": picture.png}
         contents["attacks.md"] = attacks_markdown(under_attack).encode(errors="replace")
     for run in loaded:  # names of files may hold bytes that are no text
