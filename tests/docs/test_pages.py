@@ -71,3 +71,13 @@ def test_the_batch_that_went_wrong_can_be_looked_at(tmp_path, monkeypatch):
     [code] = re.findall(r"```python\n(.*?)```", read("docs/training-runs.md")[0], flags=re.DOTALL)
     names = run(code, "training-runs.md")
     assert len(names["images"]) == len(names["labels"]) == recipe.train.batch_size
+
+
+@pytest.mark.slow
+def test_the_attack_library_of_the_page_on_soundness_runs(monkeypatch, capsys):
+    pytest.importorskip("foolbox")
+    monkeypatch.chdir(ROOT)
+    [code] = re.findall(r"```python\n(.*?)```", read("docs/soundness.md")[0], flags=re.DOTALL)
+    run(code, "soundness.md")
+    printed = [re.findall(r"[\d.]+", line) for line in capsys.readouterr().out.splitlines()]
+    assert [(times, int(changed) > 0) for times, changed, _ in printed] == [("0.99", False), ("4.0", True)]

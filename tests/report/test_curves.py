@@ -88,3 +88,9 @@ def test_on_a_page_colours_follow_its_stylesheet_and_no_id_is_used_twice(make_ru
     one, two = (set(re.findall(r' id="([^"]+)"', text)) for text in inline)
     assert one
     assert not one & two
+
+
+def test_words_of_a_figure_on_a_page_keep_their_decimals(make_run, make_record):
+    runs = [make_run(f"{alpha}", method=method, shards=[[make_record(0, 0, 0, 0.02, alpha=alpha)]])
+            for method, alpha in (("cohen", 0.001), ("static_mask", 0.05))]  # fmt: skip
+    assert "α = 0.001" in draw_curves(table_of(*runs).sections, bare=True).inline({})

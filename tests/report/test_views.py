@@ -22,7 +22,7 @@ def judge(make_run, make_record):
             changes = {"alpha": 0.4} if method == "unicr" else {}
             records = [make_record(index, 1, hit, 4.5 / 255, **changes) for index, hit in enumerate(images)]
             paths.append(make_run(method, method=method, shards=[records]))
-        view = view_of_runs(table_of(*paths).sections[0], {})
+        view = view_of_runs(table_of(*paths).sections[0], {}, {})
         return view, compare(view, view.blocks[0])
 
     return build
@@ -72,7 +72,7 @@ def test_a_grid_without_radius_zero_is_judged_at_its_smallest_radius(make_run, m
         return make_run(method, method=method, shards=[records])
 
     table = table_of(run("cohen", (1, 0)), run("adaptive", (2, 1)))
-    view = view_of_runs(table.sections[0], {})
+    view = view_of_runs(table.sections[0], {}, {})
     found = compare(view, view.blocks[0])
     assert "at radius 1/255 for 100.0%" in found.verdict
     assert dict(

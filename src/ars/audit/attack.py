@@ -14,6 +14,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
+from ars.audit.plain_model import mean_log_probabilities
 from ars.certification.memory import suitable_batch
 from ars.kernels.backend import choosing
 from ars.kernels.fold import fold
@@ -194,7 +195,7 @@ class Attacker:
         with autocast(images.device, precision):
             answer = self.model if torch.is_grad_enabled() else self.answer
             logits = answer(images.repeat_interleave(draws, dim=0), noise)
-        mean = logits.float().log_softmax(dim=1).view(len(images), draws, -1).logsumexp(dim=1)
+        mean = mean_log_probabilities(logits, draws)
         own = mean.gather(1, labels.view(-1, 1)).squeeze(1)
         others = mean.scatter(1, labels.view(-1, 1), -math.inf).amax(dim=1)
         margin: Tensor = own - (others if aim is None else mean.gather(1, aim.view(-1, 1)).squeeze(1))

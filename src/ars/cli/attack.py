@@ -3,7 +3,7 @@
 import argparse
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,6 @@ from ars.theory.rounding import as_number
 from ars.workflows.processes import one_process
 
 if TYPE_CHECKING:
-    from ars.data.benchmark import Opener
     from ars.workflows.attack import Plan
 
 TEACH = """\
@@ -100,11 +99,8 @@ def attack_with_progress(
     examples: int | None = None,
     classifier: str | None = None,
     moved: Sequence[str] = (),
-    enough: Callable[[], bool] = lambda: False,
-    open_data: "Opener | None" = None,
 ) -> Attacks:
     """Attack, and print a line with a forecast every few seconds."""
-    from ars.data.benchmark import open_benchmark
     from ars.workflows.attack import attack_run
     from ars.workflows.hardware import choose_device
 
@@ -122,29 +118,29 @@ def attack_with_progress(
     with stoppable(NOTICE) as stop:
         return attack_run(
             folder, plan, name=name, examples=examples, device=choose_device(device_name), classifier=classifier,
-            moved=moved, report=report, stop=lambda: stop() or enough(), open_data=open_data or open_benchmark,
+            moved=moved, report=report, stop=stop,
         )  # fmt: skip
 
 
 def print_attacks(attacks: Attacks, title: str) -> None:
     """The table: how many labels have lost the vote at each multiple of the radius."""
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left")
-    for column in ("times the radius", "images", "vote lost", "significant", "by kind"):
-        table.add_column(column, justify="left" if column == "by kind" else "right")
+    table = Table(title=escape(title), title_justify="left")
+    for column in ("times r", "images", "lost", "significant", *attacks.kinds):
+        table.add_column(column, justify="right", no_wrap=True)
     count = len(attacks.images)
     for times in attacks.times:
-        lost, significant = attacks.lost(times), attacks.significant(times)
-        by_kind = ", ".join(f"{kind} {attacks.lost(times, kind)}" for kind in attacks.settings["kinds"])
-        table.add_row(f"{times:g}", f"{count}", f"{lost} ({lost / count:.0%})", f"{significant}", by_kind)
+        lost, by_kind = attacks.lost(times), (attacks.lost(times, kind) for kind in attacks.kinds)
+        cells = (f"{times:g}", count, f"{lost} ({lost / count:.0%})", attacks.significant(times), *by_kind)
+        table.add_row(*map(str, cells))
     console = Console()
-    console.width = max(console.width, console.measure(table).maximum)
     console.print(table)
     console.print(
-        "vote lost: another class leads the fresh votes at the strongest attack; significant: the label has lost its "
-        f"lead at level {IMAGE_LEVEL:g}",
+        "lost: another class leads the fresh votes at the strongest attack; significant: the label has lost its lead "
+        f"at level {IMAGE_LEVEL:g}; then the votes lost to each kind of attack",
         highlight=False,
     )
 

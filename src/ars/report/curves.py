@@ -12,6 +12,7 @@ from ars.report.measures import Outcomes, norm_name, unit_scale
 from ars.report.style import MUTED, Look, Picture, looks_of, style
 from ars.report.table import Block
 from ars.runs.vote_count import standard_error
+from ars.theory import Norm
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -87,15 +88,20 @@ def _draw_panel(panel: "Axes", block: Block, limit: float, looks: Mapping[str, L
         seeds = f" ({len(curves)} seed{'s' if len(curves) > 1 else ''})" if several else ""
         label = block.label(row) + seeds
         _draw_group(panel, row.group, looks[row.group.method], label, radii * scale, 100 * curves)
-    panel.set_xlim(0, limit * scale)
+    set_axes(panel, block.norm, limit, "certified accuracy (%)")
+    return errors
+
+
+def set_axes(panel: "Axes", norm: Norm, limit: float, name: str) -> None:
+    """Axes from radius 0 to the limit and from 0 to 100%, and the legend."""
+    panel.set_xlim(0, limit * unit_scale(norm))
     panel.set_ylim(0, 100)
     panel.set_yticks(range(0, 101, 20))
     panel.set_axisbelow(True)
-    unit = "in 1/255 of the pixel range" if block.norm == "linf" else "pixel range 1"
-    panel.set_xlabel(f"{norm_name(block.norm)} radius ({unit})")
-    panel.set_ylabel("certified accuracy (%)")
+    unit = "in 1/255 of the pixel range" if norm == "linf" else "pixel range 1"
+    panel.set_xlabel(f"{norm_name(norm)} radius ({unit})")
+    panel.set_ylabel(name)
     panel.legend(frameon=False, fontsize=9, handlelength=2.8)
-    return errors
 
 
 def _write_caption(panel: "Axes", block: Block, error: float, origin: str) -> None:

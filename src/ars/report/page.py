@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
+from ars.report.attacks import HOW_TO_READ, attack_columns, draw_attacks
 from ars.report.curves import draw_curves
 from ars.report.grouping import Group
 from ars.report.measures import BOUND_NAMES, method_name, norm_name, show_radius
@@ -38,7 +39,8 @@ def make_page(views: Sequence[View], folder: "Folder | None" = None) -> str:
     bounds = list(dict.fromkeys(block.bound for view in views for block in view.blocks)) or ["cohen"]
     environment.globals.update(
         curve=lambda block: Markup(draw_curves([[block]], looks=looks, bare=True).inline(looks)),
-        settings_of=settings_of, environments=environments,
+        attack_curve=lambda members: Markup(draw_attacks([members], looks=looks).inline(looks)),
+        attack_columns=attack_columns, how_to_read=HOW_TO_READ, settings_of=settings_of, environments=environments,
         listing=listing, css_name=css_name, bound_names=BOUND_NAMES, norm_name=norm_name, method_name=method_name,
         most_listed=MOST_LISTED, legends=LEGENDS,
     )  # fmt: skip

@@ -152,11 +152,16 @@ def _radius(spread: Spread, norm: Norm) -> str:
 def _markdown_block(block: Block) -> str:
     level = "##" if block.headline else "###"
     columns = make_columns(block)
+    heading = f"{level} {block.section.heading}, {block.caption}; {block.judged}"
+    parts = (heading, markdown_rows(columns), leads(block), note(block))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def markdown_rows(columns: Sequence[Column]) -> str:
+    """Columns as the rows of a Markdown table; all but the first are aligned to the right."""
     align = ["---", *["---:"] * (len(columns) - 1)]
     lines = [[column.name for column in columns], align, *zip(*(column.texts for column in columns), strict=True)]
-    rows = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    parts = (f"{level} {block.section.heading}, {block.caption}; {block.judged}", rows, leads(block), note(block))
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _json_block(block: Block) -> dict[str, Any]:

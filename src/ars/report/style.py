@@ -153,5 +153,6 @@ def _font_size(found: "re.Match[str]") -> str:
 
 
 def _shorten(text: str) -> str:
-    """The SVG with two decimals, which is a hundredth of a point, and with a path in a line."""
-    return re.sub(r"\n\s*", "\n", re.sub(r" ?\n(?=[A-Zz]\b)", " ", re.sub(r"(\d+\.\d\d)\d+", r"\1", text)))
+    """The SVG with two decimals, which is a hundredth of a point, but for its words, and with a path in a line."""
+    places = re.sub(r"(\d+\.\d\d)\d+(?![^<>]*</text>)", r"\1", text)
+    return re.sub(r"\n\s*", "\n", re.sub(r" ?\n(?=[A-Zz]\b)", " ", places))

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ars.certification.bounds import Bound
+from ars.report.attacks import AttackedGroup
 from ars.report.grouping import Group, comparable, standard_lead
 from ars.report.measures import Lead, Spread, rounded, show_radius, unit_name
 from ars.report.pipeline_figure import Pipeline
@@ -69,6 +70,8 @@ class View:
     mask_note: str = ""
     listed: tuple[Run, ...] = ()
     """The runs whose images are listed one by one."""
+    attacked: tuple[AttackedGroup, ...] = ()
+    """The members with attacked runs."""
     lead: Callable[[Member, Member, Bound], Leads] = field(default=certified_lead)
 
     def rows(self, block: Block) -> list[tuple[Member, Row | None]]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ars.atomic import remove_stale, write_whole
+from ars.report.attacks import AttackedRun, attacked_groups, attacks_markdown, draw_attacks, load_attacks
 from ars.report.curves import draw_curves
 from ars.report.grouping import Group, make_sections
 from ars.report.measures import Spread, norm_name
@@ -43,7 +44,8 @@ def write_report(runs: Sequence[Path], out: Path, *, name: str = MAIN, partial: 
     table = make_table(make_sections(loaded))
     pipelines = {run.name: make_pipeline(run) for run in loaded if run.stages is not None}
     curves = draw_curves(table.sections)
-    views = [view_of_runs(blocks, pipelines) for blocks in table.sections]
+    attacked = load_attacks(loaded, name)
+    views = [view_of_runs(blocks, pipelines, attacked) for blocks in table.sections]
     contents: dict[str, bytes] = {
         "index.html": make_page(views).encode(errors="replace"),
         "table.md": to_markdown(table).encode(errors="replace"),
@@ -51,6 +53,10 @@ def write_report(runs: Sequence[Path], out: Path, *, name: str = MAIN, partial: 
         "curves.svg": curves.svg,
         "curves.png": curves.png,
     }
+    if under_attack := [(view.heading, view.attacked) for view in views if view.attacked]:
+        picture = draw_attacks([members for _, members in under_attack], headings=[name for name, _ in under_attack])
+        contents |= {"attacks.svg": picture.svg, "attacks.png": picture.png}
+        contents["attacks.md"] = attacks_markdown(under_attack).encode(errors="replace")
     for run in loaded:  # names of files may hold bytes that are no text
         contents[f"images-{run.name}.csv"] = images_csv(run).encode(errors="surrogateescape")
     for run_name, pipeline in pipelines.items():
@@ -61,8 +67,10 @@ def write_report(runs: Sequence[Path], out: Path, *, name: str = MAIN, partial: 
     return Report(table, (*files, *write_all(out, {LIST: make_list(contents)})))
 
 
-def view_of_runs(blocks: tuple[Block, ...], pipelines: Mapping[str, Pipeline]) -> View:
-    """The view of a section of run folders; pipelines are given by run name."""
+def view_of_runs(
+    blocks: tuple[Block, ...], pipelines: Mapping[str, Pipeline], attacked: Mapping[Path, AttackedRun]
+) -> View:
+    """The view of a section of run folders; pipelines are given by run name, attacks by the run's path."""
     section = blocks[0].section
     first, norm = section.first, section.first.settings.norm
     _, height, width = first.shape
@@ -79,6 +87,7 @@ def view_of_runs(blocks: tuple[Block, ...], pipelines: Mapping[str, Pipeline]) -
         missing=published.lacking(first.kind, at, {group.method for group in section.groups}),
         pipelines=tuple(sorted((found[0] for found in drawn if found), key=lambda one: -len(one.stages.rows))),
         listed=section.runs,
+        attacked=attacked_groups(section, attacked),
     )
 
 

@@ -4,7 +4,6 @@ Each attempt is judged on fresh draws: its p-value is that of the votes if the l
 were at least the challenger's. Of the kinds of attack, the strongest at an image is the one with the smallest p-value.
 """
 
-import hashlib
 import json
 import math
 from collections.abc import Iterable, Sequence
@@ -72,14 +71,13 @@ class Attacked:
 
 @dataclass(frozen=True)
 class Attacks:
-    """The attacks on the certified images of one certification, in the order of index; total is how many there are.
+    """The attacks on the first certified images of a certification, in the order of index.
 
-    model is the digest of the model, and records that of the targets of the whole certification.
+    total is how many images were asked for, and model the digest of the model.
     """
 
     settings: dict[str, Any]
     model: str
-    records: str
     total: int
     seconds: float
     images: tuple[Attacked, ...] = ()
@@ -90,9 +88,18 @@ class Attacks:
         return tuple(self.settings["times"])
 
     @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of attack."""
+        return tuple(self.settings["kinds"])
+
+    @property
     def complete(self) -> bool:
         """Whether every image that was asked for has been attacked."""
         return len(self.images) == self.total
+
+    def fit(self, model: str, targets: Sequence[Target]) -> bool:
+        """Whether they are attacks on the first of these targets, of the model with this digest."""
+        return self.model == model and [image.target for image in self.images] == list(targets[: len(self.images)])
 
     def lost(self, times: float, kind: str | None = None) -> int:
         """At how many images another class leads the votes at the strongest attempt, or at that of one kind."""
@@ -113,12 +120,12 @@ class Attacks:
         """The content of the file; the table is derived from the images, one line each."""
         table = [
             {"times": times, "images": len(self.images), "lost": self.lost(times),
-             "significant": self.significant(times)}
+             "significant": self.significant(times), "by_kind": {kind: self.lost(times, kind) for kind in self.kinds}}
             for times in self.times
         ]  # fmt: skip
         head = {
-            "settings": self.settings, "model": self.model, "records": self.records, "total": self.total,
-            "seconds": round(self.seconds, 1), "table": table, "broken": [target.index for target in self.broken],
+            "settings": self.settings, "model": self.model, "total": self.total, "seconds": round(self.seconds, 1),
+            "table": table, "broken": [target.index for target in self.broken],
         }  # fmt: skip
         lines = ",\n".join(json.dumps(asdict(image)) for image in self.images)
         return f'{json.dumps(head, indent=1)[:-2]},\n "images": [\n{lines}\n ]\n}}\n'
@@ -134,8 +141,7 @@ class Attacks:
             )
             for image in raw["images"]
         )
-        made = cls(raw["settings"], str(raw["model"]), str(raw["records"]), int(raw["total"]), float(raw["seconds"]),
-                   images)  # fmt: skip
+        made = cls(raw["settings"], str(raw["model"]), int(raw["total"]), float(raw["seconds"]), images)
         made.to_json()  # refuses missing or wrong fields of the images
         return made
 
@@ -161,11 +167,6 @@ def targets_of(records: Sequence[Record]) -> tuple[Target, ...]:
         for record, one in found
         if one.label is not None and one.radius > 0
     )
-
-
-def digest_of_targets(targets: Sequence[Target]) -> str:
-    """Identifies the certificates that are attacked."""
-    return hashlib.sha256(json.dumps([asdict(target) for target in targets]).encode()).hexdigest()[:16]
 
 
 def read_attacks(run: Path, name: str) -> Attacks | None:

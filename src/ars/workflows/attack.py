@@ -15,14 +15,13 @@ from ars.audit.verdict import judge
 from ars.certification.certifier import Certifier
 from ars.certification.digest import digest_model
 from ars.certification.settings import MOST_DRAWS, MOST_SEED, CertifySettings
-from ars.data.benchmark import Benchmark, Opener, open_benchmark
+from ars.data.benchmark import Benchmark
 from ars.recipes.user_code import explain_errors
 from ars.runs.attacks import (
     Attacked,
     Attacks,
     Attempt,
     Target,
-    digest_of_targets,
     read_attacks,
     targets_of,
     write_attacks,
@@ -95,7 +94,6 @@ def attack_run(
     moved: Sequence[str] = (),
     report: Callable[[Attacks], None] = lambda attacks: None,
     stop: Callable[[], bool] = lambda: False,
-    open_data: Opener = open_benchmark,
 ) -> Attacks:
     """Attack the certified images of a certification, or the first examples of them, and judge what is found.
 
@@ -113,13 +111,13 @@ def attack_run(
     if examples is not None:
         as_whole("examples", examples, least=1)
     total = len(every[:examples])
-    _, benchmark, model = load_run(folder, device, classifier=classifier, moved=moved, open_data=open_data)
+    _, benchmark, model = load_run(folder, device, classifier=classifier, moved=moved)
     if records.manifest.model != digest_model(model):
         raise ValueError(f"{folder} holds another model than the one that was certified as {name}; certify it again")
     looks = sampled_images(benchmark).to(device)
     if change := difference(records.manifest.images, image_statistics(benchmark, looks)):
         raise ValueError(f"the test images are not those that were certified: {change}; give their place (--data.root)")
-    wanted = Attacks(plan.recorded(settings), records.manifest.model, digest_of_targets(every), total, 0.0)
+    wanted = Attacks(plan.recorded(settings), records.manifest.model, total, 0.0)
     attacks = _resume(folder, name, wanted, every)
     report(attacks)
     if attacks.complete:
@@ -196,7 +194,7 @@ def _resume(folder: Path, name: str, wanted: Attacks, targets: Sequence[Target])
     if have is None:
         return wanted
     done = len(have.images)
-    if (have.model, have.records) != (wanted.model, wanted.records):
+    if not have.fit(wanted.model, targets):
         raise ValueError(f"{path} holds attacks on other certificates; move it away to attack these")
     for key, value in wanted.settings.items():
         if have.settings.get(key) != value:
@@ -204,6 +202,4 @@ def _resume(folder: Path, name: str, wanted: Attacks, targets: Sequence[Target])
                 f"{path} holds attacks on {done} images with {key}={have.settings.get(key)}; resume them, or move it "
                 f"away to attack with {key}={value}"
             )
-    if [image.target for image in have.images] != list(targets[:done]):
-        raise ValueError(f"{path} holds attacks on other images than the first {done} certified ones; move it away")
     return replace(have, total=max(done, wanted.total))

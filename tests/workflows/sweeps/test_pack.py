@@ -72,6 +72,17 @@ def test_what_is_packed_is_all_that_is_needed(finished, tmp_path):
     assert yaml.safe_load(there["recipe.yaml"]) == yaml.safe_load(TINY.to_yaml())
 
 
+def test_attacks_are_packed_with_their_certificates(finished, tmp_path):
+    (finished / "attack").mkdir()
+    (finished / "attack" / "test.json").write_text("attacks")
+    (finished / "attack" / "more.json").write_text("attacks on records that are not packed")
+    pack_cell(cell(), finished, tmp_path / "packed")
+    assert contents(tmp_path / "packed" / "attack") == {"test.json": b"attacks"}
+    (finished / "attack" / "test.json").unlink()
+    pack_cell(cell(), finished, tmp_path / "packed")  # the packed model may have been attacked where it is
+    assert contents(tmp_path / "packed" / "attack") == {"test.json": b"attacks"}
+
+
 def test_if_the_sweep_asks_for_fewer_images_all_are_packed_and_the_recipe_says_so(pack):
     there = pack(recipe=certified(examples=2).recipe)
     lines = gzip.decompress(there["certify/test/records.jsonl.gz"]).splitlines()

@@ -12,6 +12,7 @@ from pathlib import Path
 from ars.atomic import remove_stale, write_whole
 from ars.recipes.read import read_recipe
 from ars.runs.paths import (
+    ATTACK,
     BENCHMARK,
     CERTIFY,
     ENVIRONMENT,
@@ -25,6 +26,7 @@ from ars.runs.paths import (
     SWEEP,
     TIMING,
     VOTE,
+    attack_path,
     records_folder,
 )
 from ars.runs.run import train_seconds
@@ -97,6 +99,9 @@ def pack_cell(cell: Cell, run: Path, target: Path) -> int:
     stages = records_folder(run, MAIN) / STAGES
     if cell.keep_weights and cell.recipe.data.kind in MAY_BE_SHOWN and stages.exists():
         content[f"{CERTIFY}/{MAIN}/{STAGES}"] = stages.read_bytes()
+    attacks = attack_path(run, MAIN)
+    if attacks.exists():
+        content[f"{ATTACK}/{attacks.name}"] = attacks.read_bytes()
     timing = {"certify_seconds": round(sum(record.seconds for record in records), 1)}
     if (seconds := train_seconds(run)) is not None:
         timing["train_seconds"] = seconds
