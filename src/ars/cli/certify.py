@@ -114,7 +114,10 @@ def run(options: argparse.Namespace) -> int:
     if options.engine == "ray" and options.memory is not None:
         raise ValueError("--memory works only with --engine local, because Ray starts its own workers; leave it out")
     limit_memory(options, world.local)
-    certify_with_progress(request, options.device, stages=options.stages, world=world, engine=options.engine)
+    certify_with_progress(
+        request, options.device, stages=options.stages, world=world, engine=options.engine,
+        gpus_per_worker=options.gpus_per_worker,
+    )  # fmt: skip
     if world.rank == 0:
         there = merge(request.records, partial=True)
         while there.missing and world.together:  # if another rank fails, torchrun ends this one

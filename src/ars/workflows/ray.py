@@ -18,13 +18,18 @@ from ars.runs.records import Record
 from ars.runs.shards import read_shard
 from ars.workflows.request import Progress, Request
 
-RETRIES = 5  # of a shard or a sweep's cell whose worker is lost
+RETRIES = 5  # of a shard whose worker is lost
 POLL_SECONDS, LOOK_SECONDS = 0.5, 1.0
 SILENT_SECONDS = 10.0  # a worker that does not answer for longer is shown as such
 
 
-class RayError(RuntimeError, ValueError):
+class RayError(ValueError):
     """Ray is missing, or a piece of work lost its worker too often."""
+
+
+def lost(how: str) -> RayError:
+    """The error for work that cannot be done."""
+    return RayError(f"{how}; finished work is kept, so check Ray's logs and run the same command again")
 
 
 @dataclass(frozen=True)
@@ -52,10 +57,7 @@ class Cluster:
         except self.ray.exceptions.RayTaskError as error:
             raise error.cause from error
         except self.ray.exceptions.RayError as error:
-            raise RayError(
-                f"a piece of work lost its worker {RETRIES + 1} times ({type(error).__name__}); finished work is kept, "
-                "so check Ray's logs and run the same command again"
-            ) from error
+            raise lost(type(error).__name__) from error
 
 
 @contextmanager
@@ -120,14 +122,17 @@ class Worker:
     def _count(self, draws: int) -> None:
         self._drawn += draws
 
-    def look(self) -> tuple[str, int]:
-        """The machine, and the draws of the shard in flight; answered by a thread of its own."""
-        return socket.gethostname(), self._drawn
+    def look(self) -> tuple[str, int, int]:
+        """The machine, the process, and the draws of the shard in flight; answered by a thread of its own."""
+        return socket.gethostname(), os.getpid(), self._drawn
 
 
 @dataclass
 class Seat:
-    """The driver's view of one actor: its shard in flight (None while it loads), and what it answered last."""
+    """The driver's view of one actor: its shard in flight (None while it loads), and what it answered last.
+
+    processes are those that have tried this shard: more than one if the actor was lost and restarted.
+    """
 
     number: int
     actor: Any
@@ -135,6 +140,7 @@ class Seat:
     at_most: int = 0
     host: str = ""
     drawn: int = 0
+    processes: set[tuple[str, int]] = field(default_factory=set)
     question: Any = None
     answered: float = field(default_factory=time.monotonic)
 
@@ -149,10 +155,13 @@ class Seat:
         """Read the answer to the last question, if there is one, and ask again."""
         if self.question is not None and ray.wait([self.question], timeout=0)[0]:
             with suppress(ray.exceptions.RayError):  # it was lost, and Ray restarts it
-                self.host, self.drawn = ray.get(self.question)
+                self.host, process, self.drawn = ray.get(self.question)
+                self.processes.add((self.host, process))
                 self.answered = time.monotonic()
             self.question = None
         self.question = self.question or self.actor.look.remote()
+        if len(self.processes) > RETRIES:
+            raise lost(f"shard {self.shard} lost its worker {len(self.processes)} times")
 
 
 @dataclass
@@ -166,14 +175,14 @@ class Team:
 
     def hire(self) -> None:
         """Start another actor, which loads the model; it waits in Ray until there is room."""
-        options = {**self.cluster.options, "max_restarts": -1, "max_task_retries": RETRIES, "max_concurrency": 2}
+        options = {**self.cluster.options, "max_restarts": -1, "max_task_retries": -1, "max_concurrency": 2}
         actor = self.cluster.ray.remote(Worker).options(**options).remote(Path.cwd(), self.cluster.device_name)
         self.hired += 1
         self.seats[actor.open.remote(self.request)] = Seat(self.hired, actor)
 
     def give(self, seat: Seat, shard: int, images: int) -> None:
         """Hand out a shard."""
-        seat.shard, seat.drawn = shard, 0
+        seat.shard, seat.drawn, seat.processes = shard, 0, set()
         seat.at_most = images * (self.request.settings.n_select + self.request.settings.n_estimate)
         self.seats[seat.actor.certify.remote(self.request, shard, images)] = seat
 
