@@ -130,7 +130,8 @@ def drivers_and_workers_are_killed(
     log, chance, equal, round_ = Log(out / f"kills-{images}.json"), random.Random(seed), [], 0
     while len(log.events) < events or not equal:
         run = f"kills-{images}-{round_}"
-        process = subprocess.Popen(command(run, images, "--engine=ray"), cwd=out, stdout=subprocess.DEVNULL)
+        line, alone_here = command(run, images, "--engine=ray"), {**os.environ, "RAY_ADDRESS": "local"}
+        process = subprocess.Popen(line, cwd=out, env=alone_here, stdout=subprocess.DEVNULL)
         while process.poll() is None:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(chance.uniform(0.5, 1.5) * seconds if len(log.events) < events else None)

@@ -88,7 +88,8 @@ def test_a_lost_worker_costs_its_shard_alone_and_changes_no_record(own):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "error", "words"), [("mortal", RayError, f"lost its worker {RETRIES + 1} times"), ("failing", ValueError, "no good")]
+    ("name", "error", "words"),
+    [("mortal", RayError, f"lost its worker {RETRIES + 1} times"), ("failing", ValueError, "no good")],
 )
 def test_a_shard_that_is_lost_repeatedly_and_an_error_of_a_worker_end_in_one_sentence(own, name, error, words):
     pytest.importorskip("ray")

@@ -18,18 +18,19 @@ from ars.cli.options import (
     add_engine,
     add_plan,
     check_count,
+    check_plan,
     limit_memory,
     override,
     settings_of,
 )
 from ars.cli.table import print_runs
-from ars.cli.views import certification_view
+from ars.cli.views import certification_view, describe_forecast, duration
 from ars.data.settings import PLACES, Data
 from ars.recipes.keys import meanings
 from ars.recipes.read import read_recipe
 from ars.runs.paths import MAIN, RECIPE
 from ars.runs.shards import merge
-from ars.workflows.processes import World, read_world
+from ars.workflows.processes import World, one_process, read_world
 from ars.workflows.request import Request
 
 if TYPE_CHECKING:
@@ -43,7 +44,9 @@ changes the label. An interrupted certification resumes where it stopped.
   ars certify runs/ars --examples 200 --every 50 --n-estimate 10000 --name more
   ars certify runs/ars --stages 6                             also save the stages of 6 images for the report
   ars certify runs/ars --data.root new/photos                 if the images it was trained on were moved
+  ars certify runs/ars --plan --price 3                       what the rest will take on 1, 8 and 64 GPUs
   torchrun --nproc-per-node 8 -m ars.cli certify runs/ars     the same records from 8 GPUs; Slurm: docs/certify.md
+  ars certify runs/ars --engine ray                           the same from a Ray cluster: docs/scale.md
 
 A model that was not trained here, imported from the current folder or the environment:
 
@@ -114,6 +117,10 @@ def run(options: argparse.Namespace) -> int:
     if options.engine == "ray" and options.memory is not None:
         raise ValueError("--memory works only with --engine local, because Ray starts its own workers; leave it out")
     limit_memory(options, world.local)
+    check_plan(options)
+    if options.plan:
+        print_forecast(request, options)
+        return 0
     certify_with_progress(
         request, options.device, stages=options.stages, world=world, engine=options.engine,
         gpus_per_worker=options.gpus_per_worker,
@@ -129,6 +136,25 @@ def run(options: argparse.Namespace) -> int:
         else:
             print_runs([folder], name=options.name, as_json=options.json)
     return 0
+
+
+def print_forecast(request: Request, options: argparse.Namespace) -> None:
+    """Time the first images and print what the rest will take."""
+    one_process("ars certify --plan")
+    from ars.workflows.forecast import forecast_certification
+    from ars.workflows.hardware import choose_device
+
+    device = choose_device(options.device)
+    plan = forecast_certification(request, device)
+    about = f"{request.folder}: {plan.images} of {plan.total} images are left"
+    if not plan.images:
+        print(about)
+        return
+    rate, each = 1 / plan.timed.draw, sum(plan.forecast.pieces) / plan.images
+    print(f"{about}, {'at most ' if plan.at_most else ''}{plan.draws:,} draws")
+    print(f"on {plan.device}: {rate:,.0f} draws/s, {each:.3g} s per image, {duration(plan.forecast.start)} to start")
+    unit = "GPU" if device.type == "cuda" else "process"
+    print(describe_forecast(plan.forecast, options.on, unit=unit, price=options.price))
 
 
 def certify_with_progress(

@@ -67,6 +67,13 @@ def add_plan(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--price", type=float, metavar="P", help="with --plan: the price of a GPU for an hour")
 
 
+def check_plan(options: argparse.Namespace) -> None:
+    """Refuse a price without a plan, and numbers that cannot be."""
+    if options.price is not None and not (options.plan and options.price >= 0):
+        raise ValueError("--price is the price of a GPU for an hour, at least 0; it needs --plan")
+    check_count("--on", min(options.on), least=1)
+
+
 def add_classifier(parser: argparse.ArgumentParser) -> None:
     """The code of the classifier that a run was trained around."""
     parser.add_argument(

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from ars.training.progress import Progress as Epoch
     from ars.training.progress import Standing
+    from ars.workflows.forecast import Forecast
 
 LINE_SECONDS = 10.0
 MOST_WORKERS = 16
@@ -131,6 +132,17 @@ def describe_epoch(at: "Epoch") -> str:
         f"epoch {at.epoch} of {at.epochs}{cut}: loss {at.loss:.2f}, accuracy {at.accuracy:.0%}, validation "
         f"{at.validation_accuracy:.0%}, mask {at.mean_square_mask:.2f}, {at.images_a_second:,.0f} images/s{start_up}"
     )
+
+
+def describe_forecast(forecast: "Forecast", gpus: Sequence[int], *, unit: str, price: float | None) -> str:
+    """A line for each number of GPUs: wall time, the hours that they are held, and the price of these."""
+    heading = f"{unit:>10}   wall time        {unit}-hours"
+    lines = [heading if price is None else f"{heading:<42} price"]
+    for number in gpus:
+        hours = forecast.gpu_hours(number)
+        line = f"{number:>10}   {duration(forecast.wall_seconds(number)):<14}   {hours:,.2f}"
+        lines.append(line if price is None else f"{line:<42} {price * hours:,.2f}")
+    return "\n".join(lines)
 
 
 def duration(seconds: float) -> str:
