@@ -133,11 +133,17 @@ def drivers_and_workers_are_killed(
         line, alone_here = command(run, images, "--engine=ray"), {**os.environ, "RAY_ADDRESS": "local"}
         process = subprocess.Popen(line, cwd=out, env=alone_here, stdout=subprocess.DEVNULL)
         while process.poll() is None:
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(chance.uniform(0.5, 1.5) * seconds if len(log.events) < events else None)
+            if len(log.events) < events:
+                if chance.random() < 0.75:  # else at any moment of the start
+                    wait_for_a_shard(process, out / run)
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(chance.uniform(0, 2) * seconds)
+            else:
+                process.wait()
+            if process.poll() is not None:
                 break
-            workers = [pid for pid, name in descendants(process.pid) if name.startswith("ray::")]
-            if workers and chance.random() < 0.5:
+            workers = [pid for pid, name in descendants(process.pid) if name.startswith("ray::Worker")]
+            if workers and chance.random() < 0.6:
                 with suppress(ProcessLookupError):  # it has just ended
                     os.kill(chance.choice(workers), signal.SIGKILL)
                     log.add(f"killed a worker of {run}")
@@ -151,6 +157,13 @@ def drivers_and_workers_are_killed(
             assert process.returncode == -signal.SIGKILL, process.returncode
     kinds = Counter(" ".join(event.split()[:3]) for event in log.events)
     return {"images": images, "events": dict(kinds), "complete_runs": len(equal), "equal": all(equal)}
+
+
+def wait_for_a_shard(process: subprocess.Popen[bytes], run: Path) -> None:
+    """Wait until another shard is there, or the process has ended."""
+    before = len(list(run.glob("certify/test/*.jsonl")))
+    while process.poll() is None and len(list(run.glob("certify/test/*.jsonl"))) <= before:
+        time.sleep(0.2)
 
 
 def descendants(pid: int) -> Iterator[tuple[int, str]]:

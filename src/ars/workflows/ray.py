@@ -70,10 +70,11 @@ def open_cluster(device_name: str, gpus_per_worker: float = 1.0, *, show_output:
     # workers can import what the driver can import, from whatever folder they start in
     given = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     paths = os.pathsep.join(str(Path(path).absolute()) for path in [".", *given])
-    local = {} if "RAY_ADDRESS" in os.environ else {"include_dashboard": False}
     environment = {"env_vars": {"PYTHONPATH": paths}}
     terminated = signal.getsignal(signal.SIGTERM)
-    ray.init(log_to_driver=show_output, logging_level=logging.ERROR, runtime_env=environment, **local)
+    ray.init(
+        log_to_driver=show_output, logging_level=logging.ERROR, runtime_env=environment, include_dashboard=False
+    )  # fmt: skip
     signal.signal(signal.SIGTERM, terminated)  # Ray has put its own handler there
     try:
         gpu = device_name.startswith("cuda") or (device_name == "auto" and ray.cluster_resources().get("GPU", 0) > 0)
