@@ -42,6 +42,8 @@ def test_two_processes_of_torchrun_make_the_records_of_one(run):
     assert done.returncode == 0, done.stderr
     assert records_of(run) == records_of(run, "one")
     assert "(rank 1 of 2): 4 of 4 images" in done.stderr
+    assert "done" not in done.stderr  # the first rank waits for the second
+    assert done.stdout.count("of 300 test images") == 2  # one table under each bound
 
 
 def test_every_rank_says_what_went_wrong_with_it(run, ranks, refused):

@@ -3,12 +3,15 @@
 import dataclasses
 import json
 import multiprocessing
+import re
 import shutil
 import signal
 import sys
 import time
+from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from safetensors.torch import load_file
@@ -22,7 +25,7 @@ from ars.workflows.sweeps.plan import Budget, Times, make_plan
 
 from ..conftest import CPU, TINY, records_of
 from ..workflows.sweeps.conftest import cell, sweep_of, voted
-from .conftest import signal_self
+from .conftest import command, fill, signal_self, wait_for
 from .swept import CELLS
 
 
@@ -41,6 +44,7 @@ def made(runs):
             {**vote(run), "seconds": 0.0},
         )
         for run in runs.glob("[!.]*")
+        if not run.name.startswith("start-")
     }
 
 
@@ -121,7 +125,7 @@ def test_a_sweep_ends_in_time_and_resumes(written, tmp_path, printed):
     epochs = len(log.read_text().splitlines()) if log.exists() else 0  # a busy machine may not get that far
     left = f"cohen-s1-seed0: train {5000 - epochs} epochs, certify 12 images"
     assert left in printed([*arguments, "--plan"]).out
-    assert "[1/1]" not in printed([*arguments, "--minutes", "0"]).out
+    assert "making" not in printed([*arguments, "--minutes", "0"]).out
 
 
 def test_a_first_shard_that_would_end_too_late_is_not_begun(written, undisturbed, tmp_path, monkeypatch):
@@ -167,13 +171,108 @@ def test_cells_use_the_device_that_was_asked_for_and_train_their_starts_beside_t
     assert seen == [(tmp_path / name, CPU, tmp_path) for name in CELLS]
 
 
-def test_two_sweeps_do_not_share_a_folder(line, tmp_path, refused):
-    with locked(tmp_path, "sweep"):
-        assert "another ars sweep" in refused(line)
-        assert main([*line, "--plan"]) == 0
-    assert list(tmp_path.glob("[!.]*")) == []
+def test_sweeps_share_a_folder_cell_by_cell(undisturbed, line, tmp_path, monkeypatch, refused):
+    waited = []
+    with ExitStack() as other:
+
+        def wait(seconds):
+            waited.append(sorted(path.name for path in tmp_path.glob("[!.]*")))
+            other.close()
+
+        other.enter_context(locked(tmp_path, "sweep", of=CELLS[0]))
+        monkeypatch.setattr(sweep, "time", SimpleNamespace(sleep=wait))
+        assert main(line) == 0
+    assert waited == [[CELLS[1]]]  # first what is free, then what the other process has left
+    assert made(tmp_path) == made(undisturbed)
     (tmp_path / "file").touch()
     assert "file is a file" in refused([*line[:3], str(tmp_path / "file")])
+
+
+GROWING = """
+recipe: growing.yaml
+groups:
+  - {methods: [cohen], sigma: [0.5], k: [24, 16], vote: 0}
+  - {methods: [static_mask], sigma: [0.5], k: [16], vote: 0}
+"""
+OF_PHOTOS = """
+data: {kind: folder, root: photos, workers: 0}
+classifier: {width: 4}
+mask: {width: 2}
+train: {epochs: 2, batch_size: 8, precision: float32}
+certify: {examples: 4, n_select: 20, n_estimate: 50, precision: float32}
+start: {size: 8, epochs: 3, through: [16]}
+"""
+GROWN = ["cohen-k16-s0.5-seed0", "cohen-k24-s0.5-seed0", "static_mask-k16-s0.5-seed0"]
+
+
+@pytest.fixture
+def growing(tmp_path, monkeypatch):
+    """A sweep of three cells that share a start; one of them is itself the start of the largest, which is first."""
+    fill(tmp_path / "photos")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "growing.yaml").write_text(OF_PHOTOS)
+    (tmp_path / "sweep.yaml").write_text(GROWING)
+    return tmp_path / "sweep.yaml"
+
+
+@pytest.mark.slow
+def test_several_sweeps_in_one_folder_do_no_work_twice(growing, tmp_path):
+    arguments = ["sweep", str(growing), "--device=cpu", "--out"]
+    assert main([*arguments, str(tmp_path / "alone")]) == 0
+    both = [command(*arguments, tmp_path / "shared") for _ in range(2)]
+    outputs = [process.communicate(timeout=300) for process in both]
+    assert [process.returncode for process in both] == [0, 0], outputs
+    assert made(tmp_path / "shared") == made(tmp_path / "alone")
+    assert sorted(made(tmp_path / "shared")) == GROWN
+    said = "".join(errors for _, errors in outputs)
+    epochs = len(re.findall(r"epoch \d of \d: loss", said))
+    assert epochs == 3 * 2 + 3  # two of each cell, three of the start
+    assert said.count("photos: certifying") == 3
+
+
+@pytest.mark.slow
+def test_on_ray_cells_wait_for_their_start_and_make_the_same(growing, tmp_path):
+    pytest.importorskip("ray")
+    arguments = ["sweep", str(growing), "--device=cpu", "--out"]
+    assert main([*arguments, str(tmp_path / "alone")]) == 0
+    process = command(*arguments, tmp_path / "ray", "--engine=ray")
+    output, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
+    assert made(tmp_path / "ray") == made(tmp_path / "alone")
+    assert "3 of 3 cells" in errors
+    assert len(re.findall(r"epoch \d of \d: loss", output + errors)) == 3 * 2 + 3
+
+
+@pytest.mark.slow
+def test_ctrl_c_on_ray_lets_the_workers_save(growing, tmp_path):
+    pytest.importorskip("ray")
+    long = growing.with_name("long.yaml")
+    long.write_text(
+        "recipe: growing.yaml\ngroups: [{methods: [cohen], sigma: [1], k: [8], override: {train.epochs: 9999}}]"
+    )
+    process = command("sweep", long, "--device=cpu", "--out", tmp_path, "--engine=ray")
+    wait_for(process, "train.jsonl", under=tmp_path / "cohen-k8-s1-seed0")
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 130, errors
+    assert "run the same command again to resume" in errors
+    assert (tmp_path / "cohen-k8-s1-seed0" / "checkpoint.safetensors").exists()
+
+
+def test_a_plan_times_what_was_never_made_and_writes_nothing(
+    line, undisturbed, tmp_path, printed, refused, monkeypatch
+):
+    monkeypatch.setattr("ars.workflows.forecast.CERTIFY_SECONDS", 0.0)
+    shutil.copytree(undisturbed / CELLS[0], tmp_path / CELLS[0])
+    output = printed([*line, "--plan", "--on", "1", "2", "--price", "2"])
+    assert "static_mask" in output.err  # the other kind of cell is finished
+    assert "cohen" not in output.err
+    assert "at most 840 draws for certification" in output.out
+    *_, one, two = output.out.splitlines()
+    assert (one.split()[0], two.split()[0]) == ("1", "2")
+    assert one.split()[1:] == two.split()[1:]  # a single cell is left
+    assert [path.name for path in tmp_path.glob("[!.]*")] == [CELLS[0]]
+    assert "--plan" in refused([*line, "--price", "2"])
 
 
 def test_sigterm_between_the_steps_ends_a_sweep_as_ctrl_c_does(line, capsys, monkeypatch):

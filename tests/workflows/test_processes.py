@@ -2,7 +2,8 @@ import pytest
 
 from ars.workflows.processes import World, WorldError, read_team, read_world
 
-TORCHRUN = {"RANK": "3", "WORLD_SIZE": "8", "LOCAL_RANK": "1"}
+BY_HAND = {"RANK": "3", "WORLD_SIZE": "8", "LOCAL_RANK": "1"}
+TORCHRUN = {**BY_HAND, "TORCHELASTIC_RUN_ID": "none"}
 ARRAY = {"SLURM_ARRAY_TASK_ID": "1", "SLURM_ARRAY_TASK_COUNT": "2"}
 PROCESS = {"SLURM_PROCID": "5", "SLURM_NTASKS": "6", "SLURM_LOCALID": "1"}
 
@@ -11,8 +12,9 @@ PROCESS = {"SLURM_PROCID": "5", "SLURM_NTASKS": "6", "SLURM_LOCALID": "1"}
     ("variables", "world", "team"),
     [
         ({}, World(0, 1, None), World()),
-        (TORCHRUN, World(3, 8, 1), World(3, 8, 1)),
-        ({**TORCHRUN, **PROCESS, **ARRAY}, World(3, 8, 1), World(3, 8, 1)),  # torchrun goes first
+        (BY_HAND, World(3, 8, 1), World(3, 8, 1)),
+        (TORCHRUN, World(3, 8, 1, together=True), World(3, 8, 1, together=True)),
+        ({**BY_HAND, **PROCESS, **ARRAY}, World(3, 8, 1), World(3, 8, 1)),  # torchrun goes first
         ({**PROCESS, "SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0"}, World(5, 6, 1), World()),  # only torchrun makes a team
         ({**PROCESS, "SLURM_JOB_ID": "7"}, World(), World()),  # a batch script without srun
     ],

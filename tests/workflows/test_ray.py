@@ -9,7 +9,7 @@ import pytest
 from ars.certification.settings import CertifySettings
 from ars.workflows.certify import certify_run
 from ars.workflows.imported_model import Given
-from ars.workflows.ray import RayError, certify_with_ray
+from ars.workflows.ray import RETRIES, RayError, certify_with_ray
 from ars.workflows.request import Request
 
 from ..conftest import CPU, records_of
@@ -81,14 +81,15 @@ def test_a_lost_worker_costs_its_shard_alone_and_changes_no_record(own):
     seen = []
     certify_with_ray(own("mortal", "ray", deaths=1), device_name="cpu", report=lambda at: seen.append(at.done))
     assert Path("deaths").read_text() == "x"
-    assert seen == [0, 2, 4, 6, 8, 10, 12]
+    assert list(dict.fromkeys(seen)) == [0, 2, 4, 6, 8, 10, 12]
     assert records_of(Path("ray")) == records_of(Path("alone"))
     certify_with_ray(own("mortal", "ray"), device_name="cpu")  # nothing left: starts no cluster
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "error", "words"), [("mortal", RayError, "4 times"), ("failing", ValueError, "no good")]
+    ("name", "error", "words"),
+    [("mortal", RayError, f"lost its worker {RETRIES + 1} times"), ("failing", ValueError, "no good")],
 )
 def test_a_shard_that_is_lost_repeatedly_and_an_error_of_a_worker_end_in_one_sentence(own, name, error, words):
     pytest.importorskip("ray")

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,19 +15,22 @@ from ars.cli.options import (
     add_classifier,
     add_command,
     add_device,
+    add_engine,
+    add_plan,
     check_count,
+    check_plan,
     limit_memory,
     override,
     settings_of,
 )
 from ars.cli.table import print_runs
-from ars.cli.views import certification_view
+from ars.cli.views import certification_view, describe_forecast, duration
 from ars.data.settings import PLACES, Data
 from ars.recipes.keys import meanings
 from ars.recipes.read import read_recipe
 from ars.runs.paths import MAIN, RECIPE
-from ars.runs.shards import IncompleteError, merge
-from ars.workflows.processes import World, read_world
+from ars.runs.shards import merge
+from ars.workflows.processes import World, one_process, read_world
 from ars.workflows.request import Request
 
 if TYPE_CHECKING:
@@ -40,7 +44,9 @@ changes the label. An interrupted certification resumes where it stopped.
   ars certify runs/ars --examples 200 --every 50 --n-estimate 10000 --name more
   ars certify runs/ars --stages 6                             also save the stages of 6 images for the report
   ars certify runs/ars --data.root new/photos                 if the images it was trained on were moved
-  torchrun --nproc-per-node 8 -m ars certify runs/ars     the same records from 8 GPUs; Slurm: docs/certify.md
+  ars certify runs/ars --plan --price 3                       what the rest will take on 1, 8 and 64 GPUs
+  torchrun --nproc-per-node 8 -m ars certify runs/ars         the same records from 8 GPUs; Slurm: docs/certify.md
+  ars certify runs/ars --engine ray                           the same from a Ray cluster: docs/scale.md
 
 A model that was not trained here, imported from the current folder or the environment:
 
@@ -55,6 +61,7 @@ A run trained around your own classifier holds its weights. Name the classifier 
   ars certify runs/mine --classifier my_package:my_classifier
 """
 NOTICE = "ars: stopping after the current shard; press Ctrl-C again to stop at once and drop that shard"
+WAIT_SECONDS = 2.0  # between two looks at the records of other ranks
 
 
 def add_to(commands: Subparsers) -> None:
@@ -73,12 +80,8 @@ def add_to(commands: Subparsers) -> None:
         "--stages", type=int, default=0, metavar="N", help="save the pipeline's stages for N images (default: 0)"
     )
     parser.add_argument("--shard-size", type=int, metavar="N", help="images per file of records (default: 10)")
-    parser.add_argument(
-        "--engine",
-        choices=("local", "ray"),
-        default="local",
-        help="ray: on a Ray cluster, or all cores (default: local)",
-    )
+    add_engine(parser, ray="an actor per GPU of a Ray cluster, or per core of this machine")
+    add_plan(parser)
     parser.add_argument("--json", action="store_true", help="print a JSON summary")
     add_classifier(parser)
     group = parser.add_argument_group("a model that was not trained here")
@@ -114,15 +117,44 @@ def run(options: argparse.Namespace) -> int:
     if options.engine == "ray" and options.memory is not None:
         raise ValueError("--memory works only with --engine local, because Ray starts its own workers; leave it out")
     limit_memory(options, world.local)
-    certify_with_progress(request, options.device, stages=options.stages, world=world, engine=options.engine)
+    check_plan(options)
+    if options.plan:
+        print_forecast(request, options)
+        return 0
+    certify_with_progress(
+        request, options.device, stages=options.stages, world=world, engine=options.engine,
+        gpus_per_worker=options.gpus_per_worker,
+    )  # fmt: skip
     if world.rank == 0:
-        try:
-            merge(request.records)
-        except IncompleteError as error:
-            print(f"ars: this part is done; {error}", file=sys.stderr)
+        there = merge(request.records, partial=True)
+        while there.missing and world.together:  # if another rank fails, torchrun ends this one
+            time.sleep(WAIT_SECONDS)
+            there = merge(request.records, partial=True)
+        if there.missing:
+            have = f"{len(there.records)} of {there.manifest.layout.examples} images"
+            print(f"ars: {world.name} is done; {have} have records, the others belong to other ranks", file=sys.stderr)
         else:
             print_runs([folder], name=options.name, as_json=options.json)
     return 0
+
+
+def print_forecast(request: Request, options: argparse.Namespace) -> None:
+    """Time the first images and print what the rest will take."""
+    one_process("ars certify --plan")
+    from ars.workflows.forecast import forecast_certification
+    from ars.workflows.hardware import choose_device
+
+    device = choose_device(options.device)
+    plan = forecast_certification(request, device)
+    about = f"{request.folder}: {plan.images} of {plan.total} images are left"
+    if not plan.images:
+        print(about)
+        return
+    rate, each = 1 / plan.timed.draw, sum(plan.forecast.pieces) / plan.images
+    print(f"{about}, {'at most ' if plan.at_most else ''}{plan.draws:,} draws")
+    print(f"on {plan.device}: {rate:,.0f} draws/s, {each:.3g} s per image, {duration(plan.forecast.start)} to start")
+    unit = "GPU" if device.type == "cuda" else "process"
+    print(describe_forecast(plan.forecast, options.on, unit=unit, price=options.price))
 
 
 def certify_with_progress(
@@ -132,6 +164,7 @@ def certify_with_progress(
     stages: int = 0,
     world: World = World(),  # noqa: B008 (frozen)
     engine: str = "local",
+    gpus_per_worker: float = 1.0,
     enough: Callable[[], bool] = lambda: False,
     over: Callable[[], bool] = lambda: False,
 ) -> None:
@@ -145,7 +178,6 @@ def certify_with_progress(
     from ars.workflows.hardware import choose_device
     from ars.workflows.stages import save_stages
 
-    device = choose_device(device_name, world.local)
     title = str(request.folder) if world.size == 1 else f"{request.folder} ({world.name})"
     measured = None if request.settings.mode == "curve" else request.settings.norm
     view = certification_view(title, norm=measured, shown=world.rank == 0)
@@ -155,16 +187,22 @@ def certify_with_progress(
             print(line, file=sys.stderr, flush=True)
 
     with stoppable(NOTICE if world.rank == 0 else "") as stop, view as show:
+
+        def end() -> bool:
+            return stop() or enough()
+
         if engine == "ray":
             from ars.workflows.ray import certify_with_ray
 
-            certify_with_ray(request, device_name=device_name, report=show, tell=tell, stop=stop)
+            certify_with_ray(
+                request, device_name=device_name, gpus_per_worker=gpus_per_worker, report=show, tell=tell, stop=end,
+                over=over,
+            )  # fmt: skip
         else:
-            certify_run(
-                request, device=device, world=world, report=show, tell=tell, stop=lambda: stop() or enough(), over=over
-            )
+            device = choose_device(device_name, world.local)
+            certify_run(request, device=device, world=world, report=show, tell=tell, stop=end, over=over)
     if stages and world.rank == 0:
-        save_stages(request, device=device, images=stages)
+        save_stages(request, device=choose_device(device_name, world.local), images=stages)
 
 
 def _folder_and_model(options: argparse.Namespace) -> "tuple[Path, Given | None, tuple[str, ...]]":

@@ -47,6 +47,33 @@ def limit_memory(options: argparse.Namespace, local_rank: int | None = None) -> 
         memory.limit_memory(choose_device(options.device, local_rank), options.memory)
 
 
+def add_engine(parser: argparse.ArgumentParser, ray: str) -> None:
+    """Where the work is done; ray says what Ray does with it."""
+    parser.add_argument("--engine", choices=("local", "ray"), default="local", help=f"ray: {ray} (default: local)")
+    parser.add_argument(
+        "--gpus-per-worker", type=float, default=1.0, metavar="G",
+        help="with --engine ray: the share of a GPU that a worker takes, such as 0.25 for small networks (default: 1)",
+    )  # fmt: skip
+
+
+def add_plan(parser: argparse.ArgumentParser) -> None:
+    """The forecast."""
+    parser.add_argument(
+        "--plan", action="store_true", help="time the first batches here, print what the rest will take, and exit"
+    )
+    parser.add_argument(
+        "--on", type=int, nargs="+", default=(1, 8, 64), metavar="N", help="with --plan: on N GPUs (default: 1 8 64)"
+    )
+    parser.add_argument("--price", type=float, metavar="P", help="with --plan: the price of a GPU for an hour")
+
+
+def check_plan(options: argparse.Namespace) -> None:
+    """Refuse a price without a plan, and numbers that cannot be."""
+    if options.price is not None and not (options.plan and options.price >= 0):
+        raise ValueError("--price is the price of a GPU for an hour, at least 0; it needs --plan")
+    check_count("--on", min(options.on), least=1)
+
+
 def add_classifier(parser: argparse.ArgumentParser) -> None:
     """The code of the classifier that a run was trained around."""
     parser.add_argument(

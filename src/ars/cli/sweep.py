@@ -2,26 +2,33 @@
 
 import argparse
 import sys
+import time
 import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ars.cli.certify import certify_with_progress
 from ars.cli.errors import describe_error
 from ars.cli.interrupt import end_if_asked, terminable
-from ars.cli.options import Subparsers, add_command, add_device, add_places
+from ars.cli.options import Subparsers, add_command, add_device, add_engine, add_places, add_plan, check_plan
 from ars.cli.train import train_with_progress
-from ars.cli.views import duration
+from ars.cli.views import describe_forecast, duration
 from ars.cli.vote import sentence, vote_with_progress
-from ars.runs.lock import locked
+from ars.recipes.recipe import Recipe
+from ars.runs.lock import BusyError, locked
 from ars.runs.paths import MODEL
 from ars.runs.shards import SHARD_SIZE
 from ars.workflows.processes import one_process
 from ars.workflows.sweeps.file import Cell, Sweep, read_sweep
-from ars.workflows.sweeps.plan import Budget, Plan, Row, Times, make_plan
+from ars.workflows.sweeps.plan import Budget, Plan, Recorded, Row, Times, make_plan
 from ars.workflows.sweeps.state import cell_request, cell_settings, remaining_work
 
 if TYPE_CHECKING:
+    import torch
+
     from ars.data.benchmark import Opener
 
 TEACH = """\
@@ -37,6 +44,7 @@ another machine that has the folder. A cell that fails is reported, and the swee
 
 docs/sweep.md describes sweep files.
 """
+WAIT_SECONDS = 5.0  # between two attempts at a cell that another process works on
 
 
 def add_to(commands: Subparsers) -> None:
@@ -46,7 +54,8 @@ def add_to(commands: Subparsers) -> None:
     parser.add_argument("--out", type=Path, required=True, metavar="RUNS", help="where the run folders go")
     parser.add_argument("--packed", type=Path, metavar="RESULTS", help="also skip cells that 'ars pack' has put there")
     parser.add_argument("--minutes", type=float, metavar="M", help="stop after this time, in a state to resume from")
-    parser.add_argument("--plan", action="store_true", help="print what is left and exit")
+    add_engine(parser, ray="cells side by side on a Ray cluster, one GPU or core each")
+    add_plan(parser)
     add_places(parser, recipe="the sweep's recipes")
     add_device(parser)
 
@@ -54,6 +63,7 @@ def add_to(commands: Subparsers) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run the cells; 1 if some failed."""
     one_process("ars sweep")
+    check_plan(options)
     sweep, budget = read_sweep(options.sweep), Budget(options.minutes)
     moved = dict(option.removeprefix("--data.").split("=", maxsplit=1) for option in options.overrides)
     for cell in sweep.cells:
@@ -62,31 +72,112 @@ def run(options: argparse.Namespace) -> int:
         raise ValueError(f"there is no folder {options.packed}; give --packed a folder that 'ars pack' has written")
     plan = make_plan(sweep, options.out, options.packed)
     print(show(sweep, plan), flush=True)
-    if options.plan or not plan.left:
+    if not plan.left:
+        return 0
+    if options.plan:
+        print_forecast(sweep, plan, options, moved)
         return 0
     from ars.data.benchmark import BenchmarkCache
     from ars.recipes.build import check_noise
-    from ars.workflows.hardware import choose_device
 
-    choose_device(options.device)  # report a wrong name once, not for every cell
     for row in plan.rows:
         if not row.done:
-            check_noise(row.cell.recipe)  # likewise a missing package
-    failed, open_data = 0, BenchmarkCache(moved)
-    with locked(options.out, "sweep"), terminable():
+            check_noise(row.cell.recipe)  # report a missing package once, not for every cell
+    work = Work(options.out, options.device, budget, plan.times, BenchmarkCache(moved))
+    cells = [row.cell for row in plan.rows if not row.done]
+    with terminable():
         try:
-            for number, row in enumerate(plan.rows, start=1):
-                if not row.done and not budget.watch()():
-                    print(f"[{number}/{len(plan.rows)}] {describe(row)}", flush=True)
-                    folder = options.out / row.cell.name
-                    failed += not _attempt(row.cell, folder, options.device, budget, plan.times, open_data)
+            on_ray = options.engine == "ray"
+            failed = _run_on_ray(work, cells, options.gpus_per_worker) if on_ray else _run_here(work, cells)
         finally:
-            print(show(sweep, make_plan(sweep, options.out, options.packed)), flush=True)
-    if budget.spent:
+            plan = make_plan(sweep, options.out, options.packed)
+            print(show(sweep, plan), flush=True)
+    if plan.left and budget.over():
         print(f"{options.minutes:g} min are over; run the same command again to resume", flush=True)
     if failed:
         print(f"ars: {failed} of {len(plan.rows)} cells failed; the errors are above", file=sys.stderr)
     return 1 if failed else 0
+
+
+def _run_here(work: "Work", cells: Sequence[Cell]) -> int:
+    """One cell after another, first those that no other process is working on; returns how many failed."""
+    from ars.workflows.hardware import choose_device
+
+    choose_device(work.device)  # report a wrong name once, likewise
+    left, failed, told = list(cells), 0, False
+    while left:
+        busy = []
+        for cell in left:
+            if work.budget.watch()():
+                return failed
+            done = work.make(cell)
+            busy += [cell] if done is None else []
+            failed += done is False
+        if len(busy) == len(left):
+            if not told:
+                tell(f"waiting for other processes, which work on {', '.join(cell.name for cell in busy)}")
+            told = True
+            time.sleep(WAIT_SECONDS)
+        left = busy
+    return failed
+
+
+def _run_on_ray(work: "Work", cells: Sequence[Cell], gpus_per_worker: float) -> int:
+    """Cells side by side, as many as the cluster has room for; returns how many failed."""
+    from ars.workflows.ray import open_cluster
+    from ars.workflows.sweeps.ray import run_side_by_side
+
+    with open_cluster(work.device, gpus_per_worker, show_output=True) as cluster:
+        there = replace(work, runs=work.runs.resolve(), device=cluster.device_name)
+        return run_side_by_side(cluster, cells, there.runs, train=there.train, make=there.make_in_turn, tell=tell)
+
+
+def print_forecast(sweep: Sweep, plan: Plan, options: argparse.Namespace, moved: Mapping[str, str]) -> None:
+    """Time each kind of cell that is left and none of which is finished, and print what the rest will take."""
+    from ars.data.benchmark import BenchmarkCache
+    from ars.workflows.forecast import Forecast, most_draws, name_of
+    from ars.workflows.hardware import choose_device
+
+    device = choose_device(options.device)
+    timed = time_cells(plan, device, BenchmarkCache(moved))
+    rows = [row for row in make_plan(sweep, options.out, options.packed, timed).rows if not row.done]
+    for row in rows:
+        print(f"  {describe(row)}")
+    draws = sum(row.left.images * most_draws(row.cell.recipe.certify) for row in rows if row.left)
+    print(f"on {name_of(device)}: at most {draws:,} draws for certification")
+    if any(row.seconds is None for row in rows):
+        print("the time of some cells is unknown; see above")
+        return
+    forecast = Forecast(tuple(row.seconds or 0.0 for row in rows))
+    unit = "GPU" if device.type == "cuda" else "process"
+    print(describe_forecast(forecast, options.on, unit=unit, price=options.price))
+
+
+def time_cells(plan: Plan, device: "torch.device", open_data: "Opener") -> list[Recorded]:
+    """Time each kind of cell that is left and none of which is finished; say why one cannot be timed."""
+    from ars.workflows.forecast import time_cell
+
+    timed: list[Recorded] = []
+    for cell in (row.cell for row in plan.rows if row.left and not row.done):
+        method, schedule = cell.recipe.method, cell.recipe.certify.schedule
+        known = [*plan.times.recorded, *timed]
+        if any(times.methods == (method,) and (times.k, times.schedule) == (cell.k, schedule) for times in known):
+            continue
+        tell(f"timing {cell.name}; Ctrl-C ends it")
+        try:
+            epoch, image, vote = time_cell(
+                cell.recipe, vote=cell.vote, images=SHARD_SIZE, device=device, open_data=open_data
+            )
+        except (ValueError, ArithmeticError, OSError) as error:
+            tell(f"{cell.name} cannot be timed: {describe_error(error)}")
+        else:
+            timed.append(Recorded((method,), cell.k, epoch=epoch, image=image, vote=vote, schedule=schedule))
+    return timed
+
+
+def tell(line: str) -> None:
+    """Say one line about the work."""
+    print(f"ars: {line}", file=sys.stderr, flush=True)
 
 
 def show(sweep: Sweep, plan: Plan) -> str:
@@ -115,19 +206,58 @@ def about(seconds: float | None) -> str:
     return "time unknown" if seconds is None else f"about {duration(seconds)}"
 
 
-def _attempt(cell: Cell, folder: Path, device: str, budget: Budget, times: Times, open_data: "Opener") -> bool:
-    """Run a cell while there is time; prints why and returns False if that fails."""
-    try:
-        make_cell(cell, folder, device, budget, times, open_data)
-    except KeyboardInterrupt:
-        if not budget.spent:
-            raise
-    except Exception as error:  # the other cells may still succeed
-        told = isinstance(error, ValueError | ArithmeticError | OSError | ModuleNotFoundError)
-        why = f": {describe_error(error)}" if told else f" failed:\n{traceback.format_exc()}"
-        print(f"ars: {cell.name}{why}", file=sys.stderr, flush=True)
-        return False
-    return True
+@dataclass(frozen=True)
+class Work:
+    """What a process, here or on another machine, needs to make cells."""
+
+    runs: Path
+    device: str
+    budget: Budget
+    times: Times
+    open_data: "Opener"
+
+    def make(self, cell: Cell) -> bool | None:
+        """Do what is left of a cell while there is time; False if that fails, None if another process works on it."""
+        return self._attempt(cell.name, partial(self._make, cell))
+
+    def make_in_turn(self, cell: Cell) -> bool:
+        """The same, after the other process."""
+        while (done := self.make(cell)) is None and not self.budget.over():
+            time.sleep(WAIT_SECONDS)
+        return done is not False
+
+    def train(self, recipe: Recipe, folder: Path) -> None:
+        """Train a start that cells share; if that fails, or another process does it, they will say so."""
+        train = partial(
+            train_with_progress, recipe, folder, self.device, enough=self.budget.watch(), starts=self.runs,
+            open_data=self.open_data,
+        )  # fmt: skip
+        if not self.budget.watch()():
+            self._attempt(folder.name, train)
+
+    def _make(self, cell: Cell) -> None:
+        folder = self.runs / cell.name
+        with locked(self.runs, "sweep", of=cell.name):
+            left = remaining_work(cell, folder)
+            if not left.done:  # another process may have made it meanwhile
+                row = Row(cell, left, seconds=self.times.estimate(cell, left))
+                print(f"making {describe(row)}", flush=True)
+                make_cell(cell, folder, self.device, self.budget, self.times, self.open_data)
+
+    def _attempt(self, name: str, do: Callable[[], None]) -> bool | None:
+        try:
+            do()
+        except BusyError:
+            return None
+        except KeyboardInterrupt:
+            if not self.budget.spent:
+                raise
+        except Exception as error:  # the other cells may still succeed
+            told = isinstance(error, ValueError | ArithmeticError | OSError | ModuleNotFoundError)
+            why = f": {describe_error(error)}" if told else f" failed:\n{traceback.format_exc()}"
+            print(f"ars: {name}{why}", file=sys.stderr, flush=True)
+            return False
+        return True
 
 
 def make_cell(cell: Cell, folder: Path, device_name: str, budget: Budget, times: Times, open_data: "Opener") -> None:

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 
     from ars.training.progress import Progress as Epoch
     from ars.training.progress import Standing
+    from ars.workflows.forecast import Forecast
 
 LINE_SECONDS = 10.0
+MOST_WORKERS = 16
 
 
 class View:
@@ -82,7 +84,7 @@ def certification_view(title: str, *, norm: Norm | None, shown: bool = True) -> 
     with open_view(title, "certifying", bar=shown) as view:
 
         def show(at: Progress) -> None:
-            last, text = at.done == at.total, describe(at, norm)
+            last, text = at.done == at.total, describe(at, norm) + describe_workers(at.workers)
             if shown or last:
                 view.update(at.done, at.total, f"{at.done} of {at.total} images, {text}", text, last=last)
 
@@ -96,11 +98,22 @@ def describe(at: Progress, norm: Norm | None) -> str:
         radius = show_radius(at.average_radius, norm, decimals=2 if norm == "linf" else 4) + unit_name(norm)
         so_far += [f"average radius {radius}"]
     left = at.seconds_left
-    within = [f"{at.drawn:,} of up to {at.at_most:,} draws of this shard"] if at.drawn else []
+    which = "the shards in flight" if at.workers else "this shard"
+    within = [f"{at.drawn:,} of up to {at.at_most:,} draws of {which}"] if at.drawn else []
     if left is None:
         return ", ".join([*so_far, *(within or ["working on the first shard"])])
     rest = [f"{duration(left)} left"] if left else []
     return ", ".join([*so_far, f"{at.draws_a_second:,.0f} draws/s", *within, *rest])
+
+
+def describe_workers(workers: Sequence[str]) -> str:
+    """A line for each worker, of the first few.
+
+    >>> describe_workers(["worker 1: shard 3"])
+    '\\n  worker 1: shard 3'
+    """
+    more = [f"and {len(workers) - MOST_WORKERS} more workers"] if len(workers) > MOST_WORKERS else []
+    return "".join(f"\n  {worker}" for worker in [*workers[:MOST_WORKERS], *more])
 
 
 def describe_step(at: "Standing") -> str:
@@ -119,6 +132,17 @@ def describe_epoch(at: "Epoch") -> str:
         f"epoch {at.epoch} of {at.epochs}{cut}: loss {at.loss:.2f}, accuracy {at.accuracy:.0%}, validation "
         f"{at.validation_accuracy:.0%}, mask {at.mean_square_mask:.2f}, {at.images_a_second:,.0f} images/s{start_up}"
     )
+
+
+def describe_forecast(forecast: "Forecast", gpus: Sequence[int], *, unit: str, price: float | None) -> str:
+    """A line for each number of GPUs: wall time, the hours that they are held, and the price of these."""
+    heading = f"{unit:>10}   wall time        {unit}-hours"
+    lines = [heading if price is None else f"{heading:<42} price"]
+    for number in gpus:
+        hours = forecast.gpu_hours(number)
+        line = f"{number:>10}   {duration(forecast.wall_seconds(number)):<14}   {hours:,.2f}"
+        lines.append(line if price is None else f"{line:<42} {price * hours:,.2f}")
+    return "\n".join(lines)
 
 
 def duration(seconds: float) -> str:

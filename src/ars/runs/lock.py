@@ -12,11 +12,15 @@ class TakenError(ValueError):
     """A folder that another process is using, or that nothing can be saved in."""
 
 
+class BusyError(TakenError):
+    """A folder that another process is using."""
+
+
 @contextmanager
-def locked(folder: Path, work: Work) -> Iterator[None]:
+def locked(folder: Path, work: Work, of: str = "") -> Iterator[None]:
     """Create the folder and lock it for this work; refused while another process holds the lock.
 
-    The lock always ends with its process.
+    With a name (of), only the part of the work that has this name is locked. The lock always ends with its process.
     """
     from filelock import FileLock, Timeout
 
@@ -27,12 +31,12 @@ def locked(folder: Path, work: Work) -> Iterator[None]:
     except UnicodeEncodeError:
         raise TakenError(f"the name {folder} is not UTF-8, so no model can be saved; choose another --out") from None
     folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / f".{work}.lock")
+    lock = FileLock(folder / f".{'-'.join(filter(None, [work, of]))}.lock")
     try:
         lock.acquire(timeout=0)
     except Timeout:
         other = "" if work in ("attack", "vote") else ", or choose another --out"
-        raise TakenError(f"another ars {work} is running in {folder}; wait until it ends{other}") from None
+        raise BusyError(f"another ars {work} is running in {folder}; wait until it ends{other}") from None
     try:
         yield
     finally:

@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -132,7 +133,7 @@ class Run:
         total = int(self.inputs.images[0]) if self.inputs.images else None
         return Judged.of(truths, of_images=total, of_classes=len(self.class_names))
 
-    @property
+    @cached_property
     def bounds(self) -> tuple[Bound, ...]:
         """The run's chosen bound, then every other bound for which all records have a radius."""
         chosen = self.settings.bound

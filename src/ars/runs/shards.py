@@ -148,14 +148,11 @@ def begin(folder: Path, wanted: Manifest) -> Manifest:
 
     If several processes begin at the same time, one writes the manifest and the others compare with it.
     """
-    if (folder / PACKED).exists():
-        raise RecordError(f"{folder} holds packed records, which are complete; certify under another --name")
-    if read_manifest(folder) is None:
+    if compare(folder, wanted) is None:
         write_new(folder / SETTINGS, wanted.to_json())
-    have = read_manifest(folder)
+    have = compare(folder, wanted)
     if have is None:
         raise RecordError(f"{folder / SETTINGS} was removed meanwhile; run the same command again")
-    _check_same(folder, have, wanted)
     if wanted.layout.examples <= have.layout.examples:
         return have
     from filelock import FileLock
@@ -166,6 +163,16 @@ def begin(folder: Path, wanted: Manifest) -> Manifest:
         if wanted.layout.examples > have.layout.examples:
             write_whole(folder / SETTINGS, wanted.to_json())
             have = wanted
+    return have
+
+
+def compare(folder: Path, wanted: Manifest) -> Manifest | None:
+    """The existing manifest, which may differ in the number of examples only; None if there is none."""
+    if (folder / PACKED).exists():
+        raise RecordError(f"{folder} holds packed records, which are complete; certify under another --name")
+    have = read_manifest(folder)
+    if have is not None:
+        _check_same(folder, have, wanted)
     return have
 
 

@@ -21,8 +21,9 @@ from ars.recipes.user_code import check_fit, explain_errors
 from ars.runs.paths import ENVIRONMENT, MODEL, digest_of
 from ars.runs.provenance import make_manifest
 from ars.runs.records import Record
-from ars.runs.shards import Layout, Manifest, begin, read_manifest, read_shard, write_shard
+from ars.runs.shards import Layout, Manifest, begin, compare, read_manifest, read_shard, write_shard
 from ars.runs.test_images import ImageStats, Judged, check_files, keep_files
+from ars.smoothing import SmoothedClassifier
 from ars.workflows.hardware import write_environment
 from ars.workflows.processes import World
 from ars.workflows.request import Progress, Request
@@ -118,11 +119,26 @@ class Job:
 def prepare(request: Request, device: torch.device) -> Job:
     """Load the model, check the request and write the manifest; a refused request leaves nothing behind."""
     with explain_errors(request.code_name):
-        return _prepare(request, device)
+        job, model = _open(request, device)
+        if request.given:
+            request.given.claim(request.folder, model, job.benchmark, device)
+    begin(job.folder, job.manifest)
+    if job.benchmark.chosen:
+        keep_files(job.folder, job.benchmark.chosen.files)
+    if not (job.folder / ENVIRONMENT).exists():  # it describes the machine that started the certification
+        write_environment(job.folder, device)
+    return job
 
 
-def _prepare(request: Request, device: torch.device) -> Job:
-    records = request.records
+def open_job(request: Request, device: torch.device) -> Job:
+    """The same checks, but nothing is written."""
+    with explain_errors(request.code_name):
+        job, _ = _open(request, device)
+    compare(job.folder, job.manifest)
+    return job
+
+
+def _open(request: Request, device: torch.device) -> tuple[Job, SmoothedClassifier]:
     benchmark, model = request.load(device)
     digest = digest_model(model)  # before the model runs, which may change it
     images = sampled_images(benchmark).to(device)
@@ -140,7 +156,7 @@ def _prepare(request: Request, device: torch.device) -> Job:
         weights=digest_of(request.folder / MODEL) if request.from_folder_alone else "",
         order=benchmark.chosen.order if benchmark.chosen else "",
         shard_size=request.shard_size,
-        begun=read_manifest(records),
+        begun=read_manifest(request.records),
     )
     check_subset(benchmark, settings)
     truths = benchmark.labels("test", wanted.layout.indices).tolist()
@@ -148,16 +164,8 @@ def _prepare(request: Request, device: torch.device) -> Job:
     wanted = replace(wanted, judged=judged)
     certifier = Certifier(model, settings, expect=settings.examples)
     certifier.prepare(images)
-    files = benchmark.chosen.files if benchmark.chosen else ()
-    check_files(records, files)
-    if request.given:
-        request.given.claim(request.folder, model, benchmark, device)
-    begin(records, wanted)
-    if files:
-        keep_files(records, files)
-    if not (records / ENVIRONMENT).exists():  # it describes the machine that started the certification
-        write_environment(records, device)
-    return Job(records, wanted, settings, benchmark, certifier, device, request.code_name)
+    check_files(request.records, benchmark.chosen.files if benchmark.chosen else ())
+    return Job(request.records, wanted, settings, benchmark, certifier, device, request.code_name), model
 
 
 REPORT_SECONDS = 1.0  # between two reports on the shard in progress

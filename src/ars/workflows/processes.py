@@ -17,6 +17,8 @@ class WorldError(ValueError):
 class World:
     """One process of size processes; local is its number on its machine, which selects the GPU.
 
+    together: torchrun has started them at the same time, and ends all if one fails.
+
     >>> World(rank=1, size=3).share(8)
     range(1, 8, 3)
     """
@@ -24,6 +26,7 @@ class World:
     rank: int = 0
     size: int = 1
     local: int | None = None
+    together: bool = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.rank < self.size:
@@ -49,7 +52,8 @@ def read_world(variables: Mapping[str, str] = os.environ) -> World:
     """
     if "RANK" in variables or "WORLD_SIZE" in variables:
         local = _number(variables, "LOCAL_RANK") if "LOCAL_RANK" in variables else None
-        return World(_number(variables, "RANK"), _number(variables, "WORLD_SIZE"), local)
+        together = "TORCHELASTIC_RUN_ID" in variables
+        return World(_number(variables, "RANK"), _number(variables, "WORLD_SIZE"), local, together)
     task, tasks = _array(variables)
     process, processes, local = _step(variables)
     return World(task * processes + process, tasks * processes, local)

@@ -73,7 +73,7 @@ class Progress:
     """Counts over the images of this process's shards: total, done (in all sessions) and fresh (in this session).
 
     draws and seconds are those of this session. right counts labels that are right and certified; radii is the sum of
-    their radii. In the shard in progress, drawn of at_most draws are made.
+    their radii. In the shards in progress, drawn of at_most draws are made. workers says what each Ray worker does.
     """
 
     total: int
@@ -85,6 +85,7 @@ class Progress:
     radii: float = 0.0
     drawn: int = 0
     at_most: int = 0
+    workers: tuple[str, ...] = ()
 
     def found(self, records: Sequence[Record]) -> "Progress":
         """The progress after adding records of an earlier session."""

@@ -1,7 +1,7 @@
 """Training a recipe into a run folder, after its start if it has one."""
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -90,10 +90,14 @@ def train_run(
 
     A recipe that cannot be trained is refused before anything is written. The start of a recipe is trained first, into
     a run folder within this one, or within starts if several runs share it; report_start is called with its epochs.
+    While another process trains the recipe or a start within starts, BusyError is raised.
     Processes that train together share the folder, and only the first writes to it.
     """
     session = _Session(device, report_start, watch, stop, starts, ranks or Ranks(), open_data)
-    return session.train(recipe, folder, report)
+    recipe = pinned(recipe)
+    with session.training(recipe):
+        session.check_free(recipe, folder)
+        return session.train(recipe, folder, report)
 
 
 @dataclass(frozen=True)
@@ -108,10 +112,23 @@ class _Session:
     ranks: Ranks
     open_data: Opener
 
+    def training(self, recipe: Recipe) -> AbstractContextManager[None]:
+        """Lock this training among the processes that share starts, whatever folder it is in."""
+        return nullcontext() if self.starts is None else locked(self.starts, "train", of=recipe.identity)
+
+    def check_free(self, recipe: Recipe, folder: Path) -> None:
+        """Refuse early if another process trains a start that is needed."""
+        if (folder / CHECKPOINT).exists() or (folder / MODEL).exists():
+            return
+        for start in starts_of(recipe):
+            if (self._folder_of(start, folder) / MODEL).exists():
+                return
+            with self.training(start):
+                pass
+
     def train(self, recipe: Recipe, folder: Path, report: Callable[[Progress], None]) -> bool:
         """Train the recipe into the folder, or resume there; False if it is already trained."""
         self.ranks.check(recipe.train)
-        recipe = pinned(recipe)
         if self.starts == folder.parent:
             _take_over(recipe, folder)
         if _is_trained(recipe, folder, self.ranks):
@@ -173,10 +190,11 @@ class _Session:
             return 0.0
         if self.ranks.first:
             claim(folder, recipe)
-        begun = self._folder_of(start, folder)
-        self.train(start, begun, partial(self.report_start, start))
-        load_start(model, begun / MODEL)
-        return train_seconds(begun) or 0.0
+        with self.training(start):
+            begun = self._folder_of(start, folder)
+            self.train(start, begun, partial(self.report_start, start))
+            load_start(model, begun / MODEL)
+            return train_seconds(begun) or 0.0
 
     def _check_starts(self, recipe: Recipe, folder: Path) -> None:
         """Check the starts that are not trained yet: their data is available, and their models take the images."""

@@ -92,9 +92,9 @@ RESERVE = 2.0  # seconds for saving unfinished work
 
 
 class Budget:
-    """A number of minutes from now; None means no limit."""
+    """A number of minutes from now, also for processes on other machines; None means no limit."""
 
-    def __init__(self, minutes: float | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, minutes: float | None = None, *, clock: Callable[[], float] = time.time) -> None:
         if minutes is not None and not minutes >= 0:
             raise ValueError(f"--minutes must be at least 0, got {minutes}")
         self._clock = clock
@@ -162,12 +162,16 @@ class Plan:
         return sum(known) if len(known) == len(self.rows) else None
 
 
-def make_plan(sweep: Sweep, runs: Path, results: Path | None = None) -> Plan:
-    """Inspect the folders of all cells, and the packed results of those that are not done."""
+def make_plan(sweep: Sweep, runs: Path, results: Path | None = None, timed: Sequence[Recorded] = ()) -> Plan:
+    """Inspect the folders of all cells, and the packed results of those that are not done.
+
+    timed are times that were measured on this machine for cells of which none is finished.
+    """
     if runs.exists() and not runs.is_dir():
         raise ValueError(f"{runs} is a file, but the folder of the runs was expected; choose another")
     made = [_inspect(cell, runs / cell.name) for cell in sweep.cells]
-    times = Times([recorded_times(row.cell, runs / row.cell.name) for row in made if row.done], sweep.rough)
+    recorded = [recorded_times(row.cell, runs / row.cell.name) for row in made if row.done]
+    times = Times([*recorded, *timed], sweep.rough)
     rows = [_inspect_packed(row, results / sweep.name / row.cell.name) for row in made] if results else made
     first = _starts_left(rows, runs)
     expected = (times.estimate(row.cell, row.left, first.get(row.cell.name, 0.0)) if row.left else None for row in rows)
