@@ -10,6 +10,7 @@ from ars.lazy import lazily
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from ars import adapters as adapters
     from ars import data as data
     from ars import methods as methods
     from ars import models as models
@@ -92,5 +93,5 @@ _HOMES = {
     ),
     "ars.theory": ("Ball", "UnsupportedThreat", "certified_radius", "split_noise"),
 }
-_PACKAGES = ("data", "methods", "models", "smoothing", "theory", "training")
+_PACKAGES = ("adapters", "data", "methods", "models", "smoothing", "theory", "training")
 __getattr__, __dir__ = lazily(__name__, _HOMES, submodules=_PACKAGES, others=["__version__"])
