@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         normal_like,
     )
     from ars.theory import Ball, UnsupportedThreat, certified_radius, split_noise
+    from ars.workflows.evaluate import Evaluation, evaluate
     from ars.workflows.load import load
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "Certificate",
     "Certifier",
     "CertifySettings",
+    "Evaluation",
     "Gaussian",
     "MaskedGaussian",
     "Prediction",
@@ -58,6 +60,7 @@ __all__ = [
     "cohen",
     "compose",
     "draw_like",
+    "evaluate",
     "last",
     "load",
     "minimum_variance",
@@ -73,6 +76,7 @@ _HOMES = {
     "ars.certification.certificate": ("Certificate", "Prediction"),
     "ars.certification.certifier": ("Certifier", "certify", "predict"),
     "ars.certification.settings": ("CertifySettings",),
+    "ars.workflows.evaluate": ("Evaluation", "evaluate"),
     "ars.workflows.load": ("load",),
     "ars.methods.adaptive": ("adaptive",),
     "ars.methods.cohen": ("cohen",),

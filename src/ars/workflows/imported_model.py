@@ -53,17 +53,28 @@ class Given:
         """Write what a report needs into a new folder; refuse a folder with another model or anything else."""
         recipe = read_recipe(None, self.data)
         data = replace(recipe, data=recipe.data.absolute()).resolved()["data"]
-        noise = sum(sigma**-2 for sigma in model.mechanism.sigmas) ** -0.5
-        content = {"model": self.model, "method": self.model, "sigma": noise, "seed": 0, "data": data}
-        path = folder / RECIPE
-        used = is_used(folder)  # checked before the recipe, which another rank may be writing
-        if path.exists():
-            _check_same(folder, _read(path), content)
-            check_data(folder, benchmark, None)
-        elif used:
-            raise RecipeError(f"{folder} {NO_RUN}")
-        write_whole(path, dump_yaml({**content, GIVEN_SIGMA: self.sigma}))
-        describe(folder, benchmark, device)
+        content = {"model": self.model, "method": self.model, "sigma": combined_noise(model), "seed": 0, "data": data}
+        claim_folder(folder, content, {GIVEN_SIGMA: self.sigma}, benchmark, device)
+
+
+def combined_noise(model: SmoothedClassifier) -> float:
+    """The noise of one look that is worth all of the model's looks."""
+    return float(sum(sigma**-2 for sigma in model.mechanism.sigmas) ** -0.5)
+
+
+def claim_folder(
+    folder: Path, content: dict[str, Any], others: dict[str, Any], benchmark: Benchmark, device: torch.device
+) -> None:
+    """Write recipe.yaml and benchmark.json; refuse a folder of other content; the others may differ."""
+    path = folder / RECIPE
+    used = is_used(folder)  # checked before the recipe, which another rank may be writing
+    if path.exists():
+        _check_same(folder, _read(path), content)
+        check_data(folder, benchmark, None)
+    elif used:
+        raise RecipeError(f"{folder} {NO_RUN}")
+    write_whole(path, dump_yaml({**content, **others}))
+    describe(folder, benchmark, device)
 
 
 def load_certified(folder: Path, recipe: dict[str, Any], device: torch.device) -> tuple[About, SmoothedClassifier]:
