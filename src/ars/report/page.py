@@ -10,6 +10,7 @@ from markupsafe import Markup
 from ars.report.curves import draw_curves
 from ars.report.grouping import Group
 from ars.report.measures import BOUND_NAMES, method_name, norm_name, show_radius
+from ars.report.rendering import UNCHECKED, log_columns
 from ars.report.style import Look, css_name, looks_of
 from ars.report.table import judged_text, mean
 from ars.report.views import View, compare
@@ -40,8 +41,9 @@ def make_page(views: Sequence[View], folder: "Folder | None" = None) -> str:
         curve=lambda block: Markup(draw_curves([[block]], looks=looks, bare=True).inline(looks)),
         settings_of=settings_of, environments=environments,
         listing=listing, css_name=css_name, bound_names=BOUND_NAMES, norm_name=norm_name, method_name=method_name,
-        most_listed=MOST_LISTED, legends=LEGENDS,
+        most_listed=MOST_LISTED, legends=LEGENDS, log_columns=log_columns, unchecked=UNCHECKED,
     )  # fmt: skip
+    environment.filters["columns"] = lambda texts: zip(*texts, strict=True)
     template = environment.from_string(_read("page.html.j2"))
     shown = [(view, [compare(view, block) for block in view.blocks]) for view in views]
     levels = [(place, Markup(draw(looks).inline(looks))) for place, draw in (folder.levels if folder else ())]

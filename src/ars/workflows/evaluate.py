@@ -28,6 +28,7 @@ from ars.report.grouping import make_sections
 from ars.report.measures import outcomes
 from ars.report.rendering import to_markdown
 from ars.report.table import Table, make_table
+from ars.runs.logs import to_log
 from ars.runs.paths import MAIN
 from ars.runs.provenance import begun_settings
 from ars.runs.records import Record
@@ -75,6 +76,10 @@ class Evaluation:
         """Write the curve as an SVG or PNG picture."""
         picture = draw_curves(self.table.sections)
         write_whole(Path(path), picture.png if Path(path).suffix == ".png" else picture.svg)
+
+    def log(self) -> str:
+        """One line per image, in the form of locuslab/smoothing."""
+        return to_log(self.records)
 
     def __str__(self) -> str:
         return to_markdown(self.table)
