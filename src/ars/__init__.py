@@ -10,6 +10,7 @@ from ars.lazy import lazily
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from ars import adapters as adapters
     from ars import data as data
     from ars import methods as methods
     from ars import models as models
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
         normal_like,
     )
     from ars.theory import Ball, UnsupportedThreat, certified_radius, split_noise
+    from ars.workflows.evaluate import Evaluation, evaluate
     from ars.workflows.load import load
 
 __all__ = [
@@ -46,6 +48,7 @@ __all__ = [
     "Certificate",
     "Certifier",
     "CertifySettings",
+    "Evaluation",
     "Gaussian",
     "MaskedGaussian",
     "Prediction",
@@ -60,6 +63,7 @@ __all__ = [
     "compose",
     "denoised",
     "draw_like",
+    "evaluate",
     "last",
     "load",
     "minimum_variance",
@@ -76,6 +80,7 @@ _HOMES = {
     "ars.certification.certificate": ("Certificate", "Prediction"),
     "ars.certification.certifier": ("Certifier", "certify", "predict"),
     "ars.certification.settings": ("CertifySettings",),
+    "ars.workflows.evaluate": ("Evaluation", "evaluate"),
     "ars.workflows.load": ("load",),
     "ars.methods.adaptive": ("adaptive",),
     "ars.methods.cohen": ("cohen",),
@@ -98,5 +103,5 @@ _HOMES = {
     ),
     "ars.theory": ("Ball", "UnsupportedThreat", "certified_radius", "split_noise"),
 }
-_PACKAGES = ("data", "methods", "models", "smoothing", "theory", "training")
+_PACKAGES = ("adapters", "data", "methods", "models", "smoothing", "theory", "training")
 __getattr__, __dir__ = lazily(__name__, _HOMES, submodules=_PACKAGES, others=["__version__"])

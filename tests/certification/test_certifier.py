@@ -416,7 +416,7 @@ def test_an_image_becomes_a_batch_in_float32_without_a_gradient_or_a_warning(dty
 @pytest.mark.parametrize(
     ("image", "named"),
     [
-        (np.zeros((1, 4, 4), dtype=np.float32), "ndarray"),
+        ([[0.5]], "list"),
         (torch.ones(3, 4, 4, dtype=torch.uint8), "255"),
         (torch.ones(3, 4, 4, dtype=torch.bool), "floating"),
         (torch.zeros(4, 4), "shape"),

@@ -12,6 +12,7 @@ def test_a_report_has_these_files_and_equal_runs_give_equal_bytes(runs, tmp_path
     report, second = (write_report(runs, tmp_path / name / "out") for name in ("new", "second"))
     names = {"index.html", "table.md", "table.json", "curves.svg", "curves.png", "report-files.json"}
     names |= {"pipeline-ars-0.svg", "pipeline-ars-0.png", "images-ars-0.csv", "images-ars-1.csv", "images-cohen-0.csv"}
+    names |= {"log-ars-0.tsv", "log-ars-1.tsv", "log-cohen-0.tsv"}
     assert {file.name for file in report.files} == names
     assert {file.name for file in (tmp_path / "new" / "out").iterdir()} == names
     assert len(report.table.sections) == 2

@@ -13,10 +13,11 @@ from torch import Tensor
 
 from ars.certification.bounds import BOUNDS, Bound, check_alpha, class_probabilities
 from ars.certification.certificate import Certificate, Prediction
+from ars.certification.images import as_batch
 from ars.certification.martingale import levels_of
 from ars.certification.model_check import Drift, check_again, check_counting, check_model
 from ars.certification.model_copy import copy_model, fast_copy
-from ars.certification.settings import BLOCK, MOST_DRAWS, MOST_SEED, CertifySettings, Mode
+from ars.certification.settings import BLOCK, MOST_DRAWS, MOST_SEED, CertifySettings, Mode, fresh_seed
 from ars.certification.step_check import check_steps
 from ars.certification.stopping import CurveRule, FixedRule, Outcome, RadiusRule, Rule
 from ars.certification.votes import Stage, VoteCounter, Watch
@@ -80,7 +81,7 @@ class Certifier:
         return self._counters[key]
 
     def __call__(
-        self, images: Image | Images, indices: Sequence[int] | None = None, *, watch: Watch | None = None
+        self, images: Image | Images | np.ndarray, indices: Sequence[int] | None = None, *, watch: Watch | None = None
     ) -> list[Certificate]:
         """Certify images; indices, by default 0, 1, ... over all calls, give each its own noise."""
         settings, images = self.settings, as_batch(images)
@@ -104,7 +105,12 @@ class Certifier:
         ]
 
     def votes(
-        self, images: Image | Images, indices: Sequence[int] | None = None, *, n: int, stage: Stage = "select"
+        self,
+        images: Image | Images | np.ndarray,
+        indices: Sequence[int] | None = None,
+        *,
+        n: int,
+        stage: Stage = "select",
     ) -> np.ndarray:
         """The votes [images, classes] of n draws of each image, without a certificate."""
         images = as_batch(images)
@@ -164,13 +170,13 @@ class Certifier:
 
 def certify(
     model: SmoothedClassifier,
-    x: Image | Images,
+    x: Image | Images | np.ndarray,
     *,
     norm: Norm = "linf",
     n_select: int = 100,
     n_estimate: int = 50_000,
     alpha: float = 0.05,
-    seed: int,
+    seed: int | None = None,
     bound: Bound = "cohen",
     mode: Mode = "fixed",
     radii: Sequence[float] = (),
@@ -180,15 +186,17 @@ def certify(
     exact: bool = False,
     batch_size: int | None = None,
 ) -> Certificate | list[Certificate]:
-    """Certify one image [c, h, w] (one Certificate) or a batch [b, c, h, w] (a list of them).
+    """Certify one image [c, h, w] (one Certificate) or a batch [b, c, h, w] (a list of them), in [0, 1].
 
     For each image, with probability at least 1 - alpha over the draws: if a label is given, no perturbation with
     norm at most the radius changes it. n_select draws choose the class, n_estimate fresh ones estimate its
     probability. indices (default 0, 1, ...) identify the images, so that each gets different noise.
 
     This holds for images chosen without knowledge of the draws, which are determined by seed and indices. For a test
-    set any fixed seed will do, and the result can be repeated. For images that others submit, use a seed that they
-    cannot know: seed=secrets.randbits(32).
+    set any fixed seed will do, and the result can be repeated. For images that others submit, leave it out: then a seed
+    that nobody can know is drawn, and the certificate records it.
+
+    NumPy arrays may also be bytes, grey [h, w], or have their channels last.
 
     Two modes need fewer draws than n_estimate: mode="radius" plans the draws to lose no more than a share tolerance
     (default .01) of the radius, and mode="curve" only decides which of the increasing radii are certified.
@@ -208,7 +216,7 @@ def certify(
         mode=mode,
         radii=cast("tuple[float, ...]", radii),
         tolerance=tolerance,
-        seed=as_whole("seed", seed, least=0, most=MOST_SEED),
+        seed=fresh_seed() if seed is None else as_whole("seed", seed, least=0, most=MOST_SEED),
         precision=precision,
         exact=exact,
     )
@@ -218,11 +226,11 @@ def certify(
 
 def predict(
     model: SmoothedClassifier,
-    x: Image | Images,
+    x: Image | Images | np.ndarray,
     *,
     n: int = 1000,
     alpha: float = 0.05,
-    seed: int,
+    seed: int | None = None,
     indices: Sequence[int] | None = None,
     precision: Precision = "float32",
     exact: bool = False,
@@ -232,13 +240,14 @@ def predict(
 
     With probability at least 1 - alpha over the draws: if a label is given, it is the most probable class. An exact
     binomial test compares the two leading classes. As with certify(), images must be chosen without knowledge of the
-    draws: for images that others submit, use a seed that they cannot know. There is no radius. The command
-    ``ars predict`` prints one, because it runs certify() on image files.
+    draws: for images that others submit, leave the seed out, and one that nobody can know is drawn. There is no radius.
+    The command ``ars predict`` prints one, because it runs certify() on image files.
     """
     n, alpha, images = as_whole("n", n, least=1, most=MOST_DRAWS), check_alpha(alpha), as_batch(x)
     if 2 * 0.5**n > alpha:
         raise ValueError(f"n={n} draws cannot tell two classes apart at alpha={alpha} even if all votes agree")
-    names, seed = _names(images, indices), as_whole("seed", seed, least=0, most=MOST_SEED)
+    names = _names(images, indices)
+    seed = fresh_seed() if seed is None else as_whole("seed", seed, least=0, most=MOST_SEED)
     settings = CertifySettings(seed=seed, precision=precision, exact=exact)
     certifier = Certifier(model, settings, batch_size=batch_size)
     predictions = []
@@ -256,26 +265,6 @@ def predict(
             )
         )
     return predictions if x.ndim == 4 else predictions[0]
-
-
-def as_batch(x: object) -> Images:
-    """Check one image [c, h, w] or a batch [b, c, h, w], float in [0, 1], and return the batch in float32."""
-    if not isinstance(x, Tensor):
-        raise TypeError(f"images must be a torch tensor, got {type(x).__name__}; use torch.from_numpy or torch.stack")
-    if x.ndim not in (3, 4):
-        raise ValueError(f"expected an image [c, h, w] or a batch [b, c, h, w], got shape {list(x.shape)}")
-    if not x.is_floating_point():
-        raise ValueError(f"images must be floating point in [0, 1], got {x.dtype}; divide 8-bit images by 255")
-    if x.numel() == 0:
-        raise ValueError(f"the images are empty: shape {list(x.shape)}")
-    x = x.detach()  # no gradients are needed, and its values are read below
-    low, high = (float(bound) for bound in torch.aminmax(x))
-    if not (low >= 0 and high <= 1):  # NaN fails both
-        raise ValueError(
-            f"images must lie in [0, 1] before any normalisation, got values from {low:g} to {high:g}; "
-            "normalise inside the classifier (ars.models.Normalize)"
-        )
-    return x.float() if x.ndim == 4 else x.float().unsqueeze(0)
 
 
 def check_smoothed(model: object) -> None:

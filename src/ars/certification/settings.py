@@ -1,6 +1,7 @@
 """How images are certified: settings that travel whole from the command line to the record; loads no torch."""
 
 import math
+import secrets
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from decimal import ROUND_DOWN, Context
@@ -22,6 +23,11 @@ MOST_DRAWS = 2**31 * BLOCK
 
 MOST_SEED = 2**32 - 1
 """A larger seed would repeat the noise of a smaller one in that generator."""
+
+
+def fresh_seed() -> int:
+    """A seed that nobody can know before the draws."""
+    return secrets.randbits(32)
 
 
 @dataclass(frozen=True)

@@ -53,8 +53,12 @@ A model that was not trained here, imported from the current folder or the envir
   ars certify --model my_package:my_model --data folder:photos --out runs/mine
   ars certify --model my_package:my_classifier --sigma 0.5 --data digits --out runs/mine
 
+  ars certify --model timm:resnet50 --sigma 0.25 --data folder:photos --data.size 224 --out runs/timm
+  ars certify --model transformers:my-vit --sigma 0.25 --data folder:photos --data.size 224 --out runs/vit
+
 my_model is a SmoothedClassifier, or a function that returns one. A plain classifier is smoothed with --sigma, as in
-Cohen et al.
+Cohen et al. timm: takes the name of a pretrained model, transformers: a folder or a repository of the Hub. Their
+normalisation goes behind the noise, and their classes are found by the names of the folders.
 
 A run trained around your own classifier holds its weights. Name the classifier again to import its code:
 
@@ -85,7 +89,9 @@ def add_to(commands: Subparsers) -> None:
     parser.add_argument("--json", action="store_true", help="print a JSON summary")
     add_classifier(parser)
     group = parser.add_argument_group("a model that was not trained here")
-    group.add_argument("--model", metavar="PACKAGE:NAME", help="where to import the model from")
+    group.add_argument(
+        "--model", metavar="PACKAGE:NAME", help="where to import the model from, or timm:NAME, transformers:PATH"
+    )
     group.add_argument("--data", metavar="KIND[:ROOT]", help="its benchmark: digits, or folder:PATH, ...")
     group.add_argument("--sigma", type=float, help="the noise for a plain classifier")
     group.add_argument("--out", type=Path, metavar="RUN", help="the run folder to create or continue")

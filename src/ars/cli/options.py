@@ -11,7 +11,7 @@ from typing import Any
 from ars.certification.bounds import BOUNDS
 from ars.certification.settings import MODES, CertifySettings
 from ars.data.settings import KEYS, PLACES
-from ars.recipes.read import imported_model, read_recipe
+from ars.recipes.read import DATASET, imported_model, read_recipe
 from ars.runs.paths import GIVEN_SIGMA, MAIN, RECIPE
 from ars.runs.provenance import begun_settings
 from ars.theory import NORMS
@@ -153,6 +153,8 @@ def recipe_of(folder: Path, *, instead: str = "") -> CertifySettings:
     if not path.is_file():
         raise ValueError(f"{folder} is not a run folder: it has no {RECIPE}; make one with ars train")
     imported = imported_model(path)
+    if imported is not None and imported["data"]["kind"] == DATASET:
+        raise ValueError(f"{folder} holds records that were made in Python; call ars.evaluate(..., out=...) again")
     if imported is not None:
         hint = f" (with --sigma {imported['sigma']:g} if the model is a plain classifier)"
         raise ValueError(

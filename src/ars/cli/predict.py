@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import secrets
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,6 +9,7 @@ from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ars.certification.settings import fresh_seed
 from ars.cli.options import (
     Subparsers,
     add_certification,
@@ -46,7 +46,6 @@ The command needs only the run folder, not the training data. The exception is m
 from the training images. The certificate is for the image as the model sees it: with --resize, for the resized image.
 It holds for images chosen without knowledge of the noise, so each call draws fresh noise; --seed repeats a call.
 """
-SEED_BITS = 32  # larger ones are refused
 INSTEAD = "ars predict needs its --model again, and "
 
 
@@ -73,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
     imported = _imported(options) if options.model else None
     default = settings_of(options.folder, trained=False) if imported else recipe_of(options.folder, instead=INSTEAD)
     # the guarantee does not cover an image that was chosen with knowledge of the noise
-    seed = secrets.randbits(SEED_BITS) if options.seed is None else options.seed
+    seed = fresh_seed() if options.seed is None else options.seed
     settings = replace(override(default, options), seed=seed)
     from ars.certification.certifier import Certifier
     from ars.kernels.precision import choose_precision

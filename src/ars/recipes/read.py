@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 Settings = TypeVar("Settings")
 SHIPPED = Path(__file__).parent / "shipped"
 SWEEPS = SHIPPED / "sweeps"
+DATASET = "dataset"
+"""The kind of the data of an imported model that was evaluated in Python."""
 KINDS = {
     "int": "a whole number",
     "float": "a number",
@@ -242,6 +244,6 @@ def imported_model(path: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None  # read_recipe reports the error
     match content:
-        case {"model": str(), "sigma": float(), "data": {"kind": kind}} if kind in KEYS:
+        case {"model": str(), "sigma": float(), "data": {"kind": kind}} if kind in KEYS or kind == DATASET:
             return dict(content)
     return None

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ars.report.grouping import Group
-from ars.report.measures import Outcomes, norm_name, unit_scale
+from ars.report.measures import Outcomes, norm_name, outcomes_of_log, unit_scale
 from ars.report.style import MUTED, Look, Picture, looks_of, style
 from ars.report.table import Block
 from ars.runs.vote_count import standard_error
@@ -71,6 +71,7 @@ def accuracy_curves(group: Sequence[Outcomes], radii: NDArray[np.float64]) -> ND
 def largest_radius(blocks: Sequence[Block]) -> float:
     """Where the axis ends: a little beyond the largest radius that is certified right."""
     answers = [answer for block in blocks for row in block.rows for answer in row.group.outcomes(block.bound)]
+    answers += [outcomes_of_log(log) for block in blocks for log in block.logs]
     largest = max(float(answer.radius[answer.correct].max(initial=0.0)) for answer in answers)
     return 1.04 * largest or 1 / unit_scale(blocks[0].norm)
 
@@ -88,6 +89,11 @@ def _draw_panel(panel: "Axes", block: Block, limit: float, looks: Mapping[str, L
         seeds = f" ({len(curves)} seed{'s' if len(curves) > 1 else ''})" if several else ""
         label = block.label(row) + seeds
         _draw_group(panel, row.group, looks[row.group.method], label, radii * scale, 100 * curves)
+    for number, log in enumerate(block.logs):
+        [curve] = accuracy_curves([outcomes_of_log(log)], radii)
+        dashes = (0, (1, 1 + number))
+        label = f"{log.name} (a log, not checked)"
+        panel.plot(radii * scale, 100 * curve, drawstyle="steps-pre", color=MUTED, linestyle=dashes, label=label)
     set_axes(panel, block.norm, limit, "certified accuracy (%)")
     return errors
 

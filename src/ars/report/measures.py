@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ars.certification.bounds import Bound
 from ars.methods.registry import methods
+from ars.runs.logs import ABSTAINS, Log
 from ars.runs.records import Record, ReportError
 from ars.runs.run import Run
 from ars.theory import Norm
@@ -77,6 +78,14 @@ def outcomes(records: Sequence[Record], bound: Bound) -> Outcomes:
     # a grid may hold radius 0, at which a label is certified or not
     abstained = np.array([record.certificate.label is None for record in records]) if grid else ~(radius > 0)
     return Outcomes(correct=(candidate == truth) & ~abstained, abstained=abstained, radius=radius, grid=grid)
+
+
+def outcomes_of_log(log: Log) -> Outcomes:
+    """The answers of a log, as it states them."""
+    right = [line.predicted == line.truth for line in log.lines]
+    abstained = [line.predicted == ABSTAINS for line in log.lines]
+    radius = np.array([line.radius for line in log.lines], dtype=np.float64)
+    return Outcomes(np.array(right), np.array(abstained), radius)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from ars.report.attacks import HOW_TO_READ, attack_columns, draw_attacks
 from ars.report.curves import draw_curves
 from ars.report.grouping import Group
 from ars.report.measures import BOUND_NAMES, method_name, norm_name, show_radius
+from ars.report.rendering import UNCHECKED, log_columns
 from ars.report.style import Look, css_name, looks_of
 from ars.report.table import judged_text, mean
 from ars.report.views import View, compare
@@ -42,8 +43,9 @@ def make_page(views: Sequence[View], folder: "Folder | None" = None) -> str:
         attack_curve=lambda members: Markup(draw_attacks([members], looks=looks).inline(looks)),
         attack_columns=attack_columns, how_to_read=HOW_TO_READ, settings_of=settings_of, environments=environments,
         listing=listing, css_name=css_name, bound_names=BOUND_NAMES, norm_name=norm_name, method_name=method_name,
-        most_listed=MOST_LISTED, legends=LEGENDS,
+        most_listed=MOST_LISTED, legends=LEGENDS, log_columns=log_columns, unchecked=UNCHECKED,
     )  # fmt: skip
+    environment.filters["columns"] = lambda texts: zip(*texts, strict=True)
     template = environment.from_string(_read("page.html.j2"))
     shown = [(view, [compare(view, block) for block in view.blocks]) for view in views]
     levels = [(place, Markup(draw(looks).inline(looks))) for place, draw in (folder.levels if folder else ())]

@@ -9,8 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 from ars.certification.settings import radius_name
 from ars.report.grouping import radius_lead, standard_lead
-from ars.report.measures import Lead, Spread, in_units, rounded, show_grid_radius, show_radius, unit_name, unit_scale
+from ars.report.measures import (
+    Lead,
+    Spread,
+    in_units,
+    outcomes_of_log,
+    rounded,
+    show_grid_radius,
+    show_radius,
+    unit_name,
+    unit_scale,
+)
 from ars.report.table import Block, Row, Table, comparable_pairs
+from ars.runs.logs import Log
 from ars.runs.run import Run
 from ars.theory import Norm
 
@@ -68,6 +79,30 @@ def make_columns(block: Block, rows: Sequence[Row | None] | None = None) -> list
         *([column("α", "α", lambda row: f"{row.group.settings.alpha}")] if block.section.alpha is None else []),
         *([column("N", "N", lambda row: row.group.draws)] if block.section.draws is None else []),
         column("s/image", "s/im", lambda row: f"{row.seconds.mean:.2g}", detail=True),
+    ]
+
+
+UNCHECKED = "Read from a log, not checked"
+
+
+def log_columns(block: Block) -> list[Column]:
+    """The columns of the logs beside a block: what can be said without votes."""
+    answers = [outcomes_of_log(log) for log in block.logs]
+    unit, scale = unit_name(block.norm), unit_scale(block.norm)
+    radii = [0.0, *block.radii]
+    names = [("standard", "acc %"), *((f"≥ {r}{unit}", f"r≥{r}") for r in map(radius_name, block.radii))]
+    accuracies = [[one.certified_accuracy(radius / scale) for one in answers] for radius in radii]
+    shares = [
+        Column(name, short, tuple(percent(Spread.of([share])) for share in found))
+        for (name, short), found in zip(names, accuracies, strict=True)
+    ]
+    average = tuple(_radius(Spread.of([one.average_radius]), block.norm) for one in answers)
+    return [
+        Column("log", "log", tuple(log.name for log in block.logs)),
+        *shares,
+        Column("avg radius" + (f" ({unit})" if unit else ""), "avg r", average),
+        Column("abstained", "abst", tuple(percent(Spread.of([one.abstention_rate])) for one in answers)),
+        Column("n", "n", tuple(str(len(one)) for one in answers)),
     ]
 
 
@@ -131,6 +166,13 @@ def to_rich(table: Table, *, longest: int | None = None) -> "RenderableType":
         for line in zip(*(column.texts for column in (name, *numbers)), strict=True):
             part.add_row(*map(escape, line))
         parts.append(part)
+        if block.logs:
+            logs = RichTable(title=UNCHECKED, title_style="dim", title_justify="left", box=SIMPLE_HEAD)
+            for number, column in enumerate(shown := log_columns(block)):
+                logs.add_column(escape(column.short), justify="right" if number else "left", no_wrap=bool(number))
+            for line in zip(*(column.texts for column in shown), strict=True):
+                logs.add_row(*map(escape, line))
+            parts.append(logs)
     return Stack(*parts)
 
 
@@ -151,9 +193,9 @@ def _radius(spread: Spread, norm: Norm) -> str:
 
 def _markdown_block(block: Block) -> str:
     level = "##" if block.headline else "###"
-    columns = make_columns(block)
+    logs = f"**{UNCHECKED}**\n\n{markdown_rows(log_columns(block))}" if block.logs else ""
     heading = f"{level} {block.section.heading}, {block.caption}; {block.judged}"
-    parts = (heading, markdown_rows(columns), leads(block), note(block))
+    parts = (heading, markdown_rows(make_columns(block)), leads(block), note(block), logs)
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -185,7 +227,17 @@ def _json_block(block: Block) -> dict[str, Any]:
             }
             for one, other in comparable_pairs(block)
         ],
+        **({"logs": [_json_log(log, block) for log in block.logs]} if block.logs else {}),
     }
+
+
+def _json_log(log: Log, block: Block) -> dict[str, Any]:
+    answers, scale = outcomes_of_log(log), unit_scale(block.norm)
+    shares = [{"radius": radius, "mean": answers.certified_accuracy(radius / scale)} for radius in block.radii]
+    return {
+        "log": log.name, "checked": False, "images": len(log.lines),
+        "standard_accuracy": answers.certified_accuracy(0.0), "certified_accuracy": shares,
+    }  # fmt: skip
 
 
 def _json_row(row: Row, radii: Sequence[float]) -> dict[str, Any]:

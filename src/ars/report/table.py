@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from ars.certification.bounds import Bound
 from ars.report.grouping import Group, Section, comparable
 from ars.report.measures import BOUND_NAMES, Spread, in_units, round_radii, unit_scale
+from ars.runs.logs import Log
+from ars.runs.records import ReportError
 from ars.runs.run import Run
 from ars.runs.test_images import Judged
 from ars.runs.vote_count import standard_error
@@ -56,6 +58,8 @@ class Block:
     headline: bool
     radii: tuple[float, ...]
     rows: tuple[Row, ...]
+    logs: tuple[Log, ...] = ()
+    """Logs that stand beside the rows; nothing in them was checked."""
 
     @property
     def norm(self) -> Norm:
@@ -151,6 +155,17 @@ def _radii(section: Section, free: Sequence[Section]) -> tuple[float, ...]:
     answers = [answer for group in groups for answer in group.outcomes(group.settings.bound)]
     largest = max((float(answer.radius[answer.correct].max(initial=0.0)) for answer in answers), default=0.0)
     return round_radii(in_units(largest, norm))
+
+
+def beside(table: Table, logs: Sequence[Log], norm: Norm) -> Table:
+    """The table with logs of radii in this norm beside the headline of each section of it."""
+    if logs and not any(block.norm == norm for block in table.blocks):
+        raise ReportError(f"the logs hold {norm} radii, but no run was certified in {norm}; see --log-norm")
+
+    def with_logs(block: Block) -> Block:
+        return replace(block, logs=tuple(logs)) if block.headline and block.norm == norm else block
+
+    return Table(tuple(tuple(map(with_logs, blocks)) for blocks in table.sections))
 
 
 def make_row(group: Group, bound: Bound, radii: Sequence[float]) -> Row:

@@ -15,11 +15,13 @@ from ars.report.page import make_page
 from ars.report.paper import published
 from ars.report.pipeline_figure import Pipeline, make_pipeline
 from ars.report.rendering import images_csv, to_json, to_markdown
-from ars.report.table import Block, Table, make_table
+from ars.report.table import Block, Table, beside, make_table
 from ars.report.views import Member, View
+from ars.runs.logs import read_log, to_log
 from ars.runs.paths import MAIN, digest_of
 from ars.runs.run import load_runs, train_seconds
 from ars.runs.vote_count import read_tally
+from ars.theory import Norm
 
 LIST = "report-files.json"
 """By this list the next report into the same folder knows the files of the earlier one."""
@@ -33,15 +35,25 @@ class Report:
     files: tuple[Path, ...]
 
 
-def write_report(runs: Sequence[Path], out: Path, *, name: str = MAIN, partial: bool = False) -> Report:
+def write_report(
+    runs: Sequence[Path],
+    out: Path,
+    *,
+    name: str = MAIN,
+    partial: bool = False,
+    logs: Sequence[Path] = (),
+    log_norm: Norm = "l2",
+) -> Report:
     """Write the table, images, figures and the page of some runs into the folder out, from the runs' files alone.
 
     name is the certification that is reported, certify/<name> of every run; one that is not complete is refused unless
     partial is asked for. All is drawn before anything is written, and equal run folders give equal files. What an
     earlier report wrote into out and this one does not is removed, if nobody has changed it since.
+
+    logs are logs of locuslab's form, whose radii are in log_norm; they stand beside the runs of that norm, unchecked.
     """
     loaded = load_runs(runs, name=name, partial=partial)
-    table = make_table(make_sections(loaded))
+    table = beside(make_table(make_sections(loaded)), [read_log(path) for path in logs], log_norm)
     pipelines = {run.name: make_pipeline(run) for run in loaded if run.stages is not None}
     curves = draw_curves(table.sections)
     attacked = load_attacks(loaded, name)
@@ -59,6 +71,7 @@ def write_report(runs: Sequence[Path], out: Path, *, name: str = MAIN, partial: 
         contents["attacks.md"] = attacks_markdown(under_attack).encode(errors="replace")
     for run in loaded:  # names of files may hold bytes that are no text
         contents[f"images-{run.name}.csv"] = images_csv(run).encode(errors="surrogateescape")
+        contents[f"log-{run.name}.tsv"] = to_log(run.records).encode()
     for run_name, pipeline in pipelines.items():
         contents[f"pipeline-{run_name}.svg"] = pipeline.picture.svg
         contents[f"pipeline-{run_name}.png"] = pipeline.picture.png

@@ -1,16 +1,20 @@
 """Models that were not trained here: an import path for the model and a benchmark for its images."""
 
+import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
+from ars.adapters import Adapted, from_timm, from_transformers
 from ars.atomic import write_whole
 from ars.certification.digest import digest_model
 from ars.certification.model_copy import eval_mode
-from ars.data.benchmark import Benchmark, open_benchmark
-from ars.data.settings import PLACES
+from ars.data.benchmark import Benchmark, name_classes, open_benchmark
+from ars.data.settings import PLACES, DataWarning
 from ars.methods.cohen import cohen
 from ars.recipes.read import read_recipe
 from ars.recipes.recipe import RecipeError
@@ -22,10 +26,13 @@ from ars.smoothing import SmoothedClassifier
 from ars.untrusted import dump_yaml, parse_yaml, read_text
 from ars.workflows.load import NO_RUN, check_data, describe, is_used
 
+ADAPTERS = {"timm": from_timm, "transformers": from_transformers}
+"""What stands before the colon of a model of another library."""
+
 
 @dataclass(frozen=True)
 class Given:
-    """An imported model: package:attribute, overrides of a recipe's data part, and sigma for a plain classifier."""
+    """An imported model: its path, overrides of a recipe's data part, and sigma for a plain classifier."""
 
     model: str
     data: tuple[str, ...]
@@ -33,12 +40,12 @@ class Given:
 
     def load(self, device: torch.device) -> tuple[Benchmark, SmoothedClassifier]:
         """The benchmark and the model, which has not run yet."""
-        model = self.model_on(device)
-        return open_benchmark(read_recipe(None, self.data).data, device), model
+        benchmark = open_benchmark(read_recipe(None, self.data).data, device)
+        return benchmark, self.model_on(device, benchmark.class_names)
 
-    def model_on(self, device: torch.device) -> SmoothedClassifier:
-        """The model, in eval mode."""
-        model = import_model(self.model, self.sigma).to(device)
+    def model_on(self, device: torch.device, class_names: Sequence[str]) -> SmoothedClassifier:
+        """The model of images of these classes, in eval mode."""
+        model = import_model(self.model, self.sigma, class_names).to(device)
         eval_mode(model)
         return model
 
@@ -46,24 +53,35 @@ class Given:
         """Write what a report needs into a new folder; refuse a folder with another model or anything else."""
         recipe = read_recipe(None, self.data)
         data = replace(recipe, data=recipe.data.absolute()).resolved()["data"]
-        noise = sum(sigma**-2 for sigma in model.mechanism.sigmas) ** -0.5
-        content = {"model": self.model, "method": self.model, "sigma": noise, "seed": 0, "data": data}
-        path = folder / RECIPE
-        used = is_used(folder)  # checked before the recipe, which another rank may be writing
-        if path.exists():
-            _check_same(folder, _read(path), content)
-            check_data(folder, benchmark, None)
-        elif used:
-            raise RecipeError(f"{folder} {NO_RUN}")
-        write_whole(path, dump_yaml({**content, GIVEN_SIGMA: self.sigma}))
-        describe(folder, benchmark, device)
+        content = {"model": self.model, "method": self.model, "sigma": combined_noise(model), "seed": 0, "data": data}
+        claim_folder(folder, content, {GIVEN_SIGMA: self.sigma}, benchmark, device)
+
+
+def combined_noise(model: SmoothedClassifier) -> float:
+    """The noise of one look that is worth all of the model's looks."""
+    return float(sum(sigma**-2 for sigma in model.mechanism.sigmas) ** -0.5)
+
+
+def claim_folder(
+    folder: Path, content: dict[str, Any], others: dict[str, Any], benchmark: Benchmark, device: torch.device
+) -> None:
+    """Write recipe.yaml and benchmark.json; refuse a folder of other content; the others may differ."""
+    path = folder / RECIPE
+    used = is_used(folder)  # checked before the recipe, which another rank may be writing
+    if path.exists():
+        _check_same(folder, _read(path), content)
+        check_data(folder, benchmark, None)
+    elif used:
+        raise RecipeError(f"{folder} {NO_RUN}")
+    write_whole(path, dump_yaml({**content, **others}))
+    describe(folder, benchmark, device)
 
 
 def load_certified(folder: Path, recipe: dict[str, Any], device: torch.device) -> tuple[About, SmoothedClassifier]:
     """The inputs and the model of a folder's records, as its recipe.yaml describes them; needs no data."""
     data = tuple(f"--data.{key}={value}" for key, value in recipe["data"].items() if value is not None)
     given, about = Given(recipe["model"], data, recipe.get(GIVEN_SIGMA)), read_about(folder)
-    model = given.model_on(device)
+    model = given.model_on(device, about.class_names)
     check_certified(folder, model)  # before the model runs, which may change it
     check_fit(given.model, model, about, torch.full((1, *about.shape), 0.5, device=device))
     return about, model
@@ -116,13 +134,17 @@ def _read(path: Path) -> object:
         return None
 
 
-def import_model(path: str, sigma: float | None = None) -> SmoothedClassifier:
-    """Import package:attribute from the current folder or the environment.
+def import_model(path: str, sigma: float | None = None, class_names: Sequence[str] = ()) -> SmoothedClassifier:
+    """The model of package:attribute, timm:NAME or transformers:PATH; packages lie here or in the environment.
 
     It is a SmoothedClassifier, or a classifier that is smoothed with this sigma as in Cohen et al., or a function
-    without arguments that returns either.
+    without arguments that returns either. A model of another library gives the logits of the images' classes.
     """
-    found = import_network(path, option="--model")
+    source, _, name = path.partition(":")
+    if source in ADAPTERS and name:
+        found: nn.Module = match_classes(ADAPTERS[source](name), class_names)
+    else:
+        found = import_network(path, option="--model")
     if isinstance(found, SmoothedClassifier):
         if sigma is not None:
             raise ValueError(f"{path} is already smoothed and has its own noise; leave --sigma out")
@@ -130,3 +152,19 @@ def import_model(path: str, sigma: float | None = None) -> SmoothedClassifier:
     if sigma is None:
         raise ValueError(f"{path} is a classifier without noise; give the noise level with --sigma S")
     return cohen(found, sigma=sigma)
+
+
+def match_classes(model: Adapted, class_names: Sequence[str]) -> Adapted:
+    """The model's logits in the order of the images' classes, found by name; by number if names are not the model's."""
+    if not class_names or tuple(class_names) == model.class_names:
+        return model
+    if set(class_names) <= set(model.class_names):
+        return model.of_classes(class_names)
+    if len(class_names) == len(model.class_names):
+        warnings.warn(
+            f"the model's classes ({name_classes(model.class_names)}) are not named as those of the images "
+            f"({name_classes(class_names)}), so they are matched by their numbers; rename the folders if that is wrong",
+            DataWarning,
+            stacklevel=2,
+        )
+    return model

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ars.certification.settings import CertifySettings
 from ars.runs.paths import MAIN, records_folder
@@ -14,7 +14,20 @@ if TYPE_CHECKING:
 
     from ars.data.benchmark import Benchmark, Opener
     from ars.smoothing import SmoothedClassifier
-    from ars.workflows.imported_model import Given
+
+
+class Source(Protocol):
+    """A model that was not trained here, with its images: imported code, or objects in Python."""
+
+    @property
+    def model(self) -> str:
+        """The name of the model in tables and messages."""
+
+    def load(self, device: "torch.device") -> "tuple[Benchmark, SmoothedClassifier]":
+        """The images and the model, which has not run yet."""
+
+    def claim(self, folder: Path, model: "SmoothedClassifier", benchmark: "Benchmark", device: "torch.device") -> None:
+        """Write what a report needs into a new folder; refuse a folder with another model or anything else."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +44,7 @@ class Request:
     settings: CertifySettings
     name: str = MAIN
     shard_size: int | None = None
-    given: "Given | None" = None
+    given: "Source | None" = None
     classifier: str | None = None
     moved: tuple[str, ...] = ()
     at_most: bool = False
