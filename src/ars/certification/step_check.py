@@ -54,7 +54,8 @@ def check_steps(mechanism: Composition, image: Images, norm: Norm) -> None:
     """Refuse a mechanism if one of its steps is found not to keep its word on an image [1, c, h, w]."""
     with current(image.device), exact(), autocast(image.device, "float32"):
         _check_shared_noise(mechanism, image.expand(DRAWS, -1, -1, -1))
-        _check_leaks(mechanism, image)
+        random = torch.rand(image.shape, generator=torch.Generator().manual_seed(0)).to(image.device)
+        check_leaks(mechanism, image, [1 - image, random, *(torch.full_like(image, level) for level in LEVELS)])
         _check_noise(mechanism, image, norm)
 
 
@@ -97,15 +98,13 @@ def _shared(draws: Images, apart: Release, at_once: Release) -> str:
     return ""
 
 
-def _check_leaks(mechanism: Composition, image: Images) -> None:
+def check_leaks(mechanism: Composition, image: Images, others: Sequence[Images], *, seed: int = 0) -> None:
     """Refuse a step whose stated weight, deviation or noise changes with X while its past does not: that leaks X."""
-    releases = mechanism.release(image, generators(image, [0]))
-    random = torch.rand(image.shape, generator=torch.Generator().manual_seed(0)).to(image.device)
-    others = [1 - image, random, *(torch.full_like(image, level) for level in LEVELS)]  # grey is its own negative
+    releases = mechanism.release(image, generators(image, [seed]))
     for number, step in enumerate(cast(Sequence[Step], mechanism.steps)):
-        release = step.release(image, releases[:number], generators(image, [0]))
+        release = step.release(image, releases[:number], generators(image, [seed]))
         for other in others:
-            again = if_it_can(step.release, other, releases[:number], generators(image, [0]))
+            again = if_it_can(step.release, other, releases[:number], generators(image, [seed]))
             if again is None:
                 continue
             if not (torch.equal(again.weight, release.weight) and torch.equal(again.std, release.std)):
@@ -129,8 +128,9 @@ NOT_AS_STATED = (
 
 @dataclass
 class Residuals:
-    """What is kept of z = (value - weight X) / std over the draws of a step."""
+    """What is kept of z = (value - weight X) / std over the draws of a step, counted between symmetric edges."""
 
+    edges: tuple[float, ...] = EDGES
     draws: int = 0
     sums: Tensor | float = 0.0
     squares: Tensor | float = 0.0
@@ -138,8 +138,11 @@ class Residuals:
     powers: Tensor | float = 0.0
     """By spatial frequency."""
     fourth: float = 0.0
-    counts: np.ndarray = field(default_factory=lambda: np.zeros(len(EDGES) + 1, dtype=np.int64))
-    """Between EDGES."""
+    counts: np.ndarray = field(init=False)
+    """Between the edges."""
+
+    def __post_init__(self) -> None:
+        self.counts = np.zeros(len(self.edges) + 1, dtype=np.int64)
 
     def add(self, z: Images) -> None:
         """Add a block of draws."""
@@ -150,24 +153,37 @@ class Residuals:
         spectrum = torch.fft.fftn(z, dim=(1, 2, 3), norm="ortho")
         self.powers = self.powers + (spectrum.real - spectrum.imag).square().sum(dim=0).flatten()
         self.fourth += float(z.double().pow(4).sum())
-        places = torch.bucketize(z.flatten(), torch.tensor(EDGES, device=z.device))
-        self.counts += torch.bincount(places, minlength=len(EDGES) + 1).cpu().numpy()
+        places = torch.bucketize(z.flatten(), torch.tensor(self.edges, device=z.device))
+        self.counts += torch.bincount(places, minlength=len(self.edges) + 1).cpu().numpy()
 
     def normal(self) -> bool:
-        """Whether as many values lie between the EDGES as for a normal law."""
-        probabilities = np.diff(ndtr(np.array([-np.inf, *EDGES, np.inf])))
-        total = self.counts.sum()
-        below, above = binom.cdf(self.counts, total, probabilities), binom.sf(self.counts - 1, total, probabilities)
-        return bool(min(below.min(), above.min()) >= FALSE_ALARM / (2 * len(self.counts)))
+        """Whether the values may follow a normal law."""
+        return self.p_normal() >= FALSE_ALARM
 
     def light(self) -> bool:
-        """Whether fewer values lie far out than for a normal law; such noise has no guarantee of normal noise."""
-        far = np.array([self.counts[:place].sum() + self.counts[-place:].sum() for place in (1, 2, 3)])
-        beyond = 2 * ndtr(np.array(EDGES[:3]))
-        return bool(binom.cdf(far, self.counts.sum(), beyond).min() < FALSE_ALARM / len(far))
+        """Whether the tails are too light for a normal law; such noise has no guarantee of normal noise."""
+        return not self.p_tails() >= FALSE_ALARM
 
     def unit(self, *, normal: bool) -> bool:
-        """Whether mean and variance are 0 and 1, pooled, by coordinate and by frequency; if not normal, roughly.
+        """Whether mean and variance are 0 and 1."""
+        return self.p_unit(normal=normal) >= FALSE_ALARM
+
+    def p_normal(self) -> float:
+        """p-value: do as many values lie between the edges as for a normal law?"""
+        probabilities = np.diff(ndtr(np.array([-np.inf, *self.edges, np.inf])))
+        total = self.counts.sum()
+        below, above = binom.cdf(self.counts, total, probabilities), binom.sf(self.counts - 1, total, probabilities)
+        return float(min(below.min(), above.min())) * 2 * len(self.counts)
+
+    def p_tails(self) -> float:
+        """p-value: do at least as many values lie far out as for a normal law?"""
+        places = [place + 1 for place, edge in enumerate(self.edges) if edge <= -2]
+        far = np.array([self.counts[:place].sum() + self.counts[-place:].sum() for place in places])
+        beyond = 2 * ndtr(np.array(self.edges[: len(places)]))
+        return float(binom.cdf(far, self.counts.sum(), beyond).min()) * len(far)
+
+    def p_unit(self, *, normal: bool) -> float:
+        """p-value: are mean and variance 0 and 1, pooled, by coordinate and by frequency? If not normal, roughly.
 
         Sums of squares of n normal numbers are chi-squared with n degrees of freedom. Those of other noise have fewer
         or more, by its kurtosis, and only too little variance is sought.
@@ -176,14 +192,14 @@ class Residuals:
         sums, squares, powers = (cast(Tensor, sums).double().cpu().numpy() for sums in kept)
         total, count = float(squares.sum()), self.draws * len(squares)
         if not total > 0:
-            return False
+            return 0.0
         share = 1.0 if normal else min(1.0, 2 / (self.fourth * count / total**2 - 1))
         p_values = [_p_value(part * share, draws * share, two_sided=normal) for part, draws in (
             (np.array(total), count), (squares, self.draws), (powers, self.draws)
         )]  # fmt: skip
         if normal:
             p_values.append(_p_value(sums**2 / self.draws, 1, two_sided=False, upper=True))
-        return min(p_values) >= FALSE_ALARM / len(p_values)
+        return min(p_values) * len(p_values)
 
 
 def _p_value(sums: np.ndarray, degrees: float, *, two_sided: bool, upper: bool = False) -> float:
@@ -200,9 +216,9 @@ def _check_noise(mechanism: Composition, image: Images, norm: Norm) -> None:
     for block in range(min(MOST_BLOCKS, -(-RESIDUALS // draws.numel()))):
         for number, release in enumerate(mechanism.release(draws, generators(image, [block]))):
             residuals[number].add((release.value - release.weight * draws) / release.std)
-            losses[number] = max(losses[number], _loss(release, draws, norm))
+            losses[number] = max(losses[number], float(losses_of([release], draws, norm).max()))
     for number, (step, kept, loss) in enumerate(zip(mechanism.steps, residuals, losses, strict=True)):
-        promise = _promise(cast(Step, step), Ball(norm, image[0].numel(), 1 / loss)) if loss > 0 else None
+        promise = promise_of(cast(Step, step), Ball(norm, image[0].numel(), 1 / loss)) if loss > 0 else None
         normal = kept.normal()
         if not kept.unit(normal=normal):
             raise ValueError(f"step {number} of the mechanism has other noise than it states: {NOT_AS_STATED}")
@@ -222,14 +238,15 @@ def _check_noise(mechanism: Composition, image: Images, norm: Norm) -> None:
             )
 
 
-def _loss(release: Release, draws: Images, norm: Norm) -> float:
-    """The largest mu of any draw per unit of radius: the norm of weight / std that is dual to the ball's."""
-    shown = (release.weight / release.std).double().expand_as(draws).flatten(1)
-    return float((shown.norm(dim=1) if norm == "linf" else shown.abs().amax(dim=1)).max())
+def losses_of(releases: Sequence[Release], draws: Images, norm: Norm) -> Tensor:
+    """mu of every draw per unit of radius, if the noise is normal: for the worst perturbation, all steps together."""
+    shown = sum((release.weight / release.std).double().square().expand_as(draws) for release in releases)
+    squares = cast(Tensor, shown).flatten(1)
+    return (squares.sum(dim=1) if norm == "linf" else squares.amax(dim=1)).sqrt()
 
 
-def _promise(step: Step, ball: Ball) -> TradeOff | None:
-    """The trade-off function that a step states, without the allowance for its sampler; None for this norm."""
+def promise_of(step: Step | Composition, ball: Ball) -> TradeOff | None:
+    """The trade-off function that a step or a mechanism states, without its sampler's allowance; None for this norm."""
     try:
         promise = step.guarantee(ball)
     except UnsupportedThreat:
