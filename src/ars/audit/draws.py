@@ -29,7 +29,7 @@ Floats = NDArray[np.float64]
 Tick = Callable[[int], None]
 
 EDGES = (-5.2, -4.7, -4.2, -3.6, -3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 3.6, 4.2, 4.7, 5.2)
-STATISTICS = ("likelihood ratio", "signs", "largest", "smallest", "energy")
+STATISTICS = ("likelihood ratio", "signs", "cubes", "largest", "smallest", "energy")
 FAR, NEAR = 0.99, 0.6
 """The radii at which X + e lies are those certified for votes with these shares."""
 FIRST_FAR, FIRST_NEAR, FIRST_OTHER = 10**6, 2 * 10**6, 3 * 10**6
@@ -67,7 +67,7 @@ class AuditSettings:
 
 @dataclass(frozen=True)
 class Measured:
-    """What is computed of each draw of one image: STATISTICS [draws, 5] by which X + e could be told from X.
+    """What is computed of each draw of one image: STATISTICS [draws, 6] by which X + e could be told from X.
 
     All are larger at X + e. Their first, the sum over the steps of <w e, m - w X> / s^2 for e of radius 1, is the
     log-likelihood ratio but for constants, if the noise is normal; its variance is then loss^2. worst is the loss for
@@ -94,7 +94,7 @@ class Place:
         if margin < 0.5:
             image = margin + (1 - 2 * margin) * image
         # exact mode rounds X; its guarantee accounts for that, a likelihood ratio does not
-        self.image = (255 * image).round() / 255 if settings.exact else image
+        self.image = (255 * image).round() / 255 if subject.exact else image
         self.mechanism = localise(subject.model, self.image, exact=settings.exact)[0]
 
     def draws(self, n: int, *, moved: float = 0.0, first: int = 0) -> Iterator[list[Release]]:
@@ -110,9 +110,9 @@ class Place:
 
     def measure(self, releases: Sequence[Release], scales: Sequence[Tensor] | None = None) -> Measured:
         """The statistics of these draws."""
-        score, signs = (torch.zeros(len(releases[0].value), dtype=torch.float64) for _ in range(2))
+        count = len(releases[0].value)
+        score, signs, cubes, energy, square = (torch.zeros(count, dtype=torch.float64) for _ in range(5))
         largest, smallest = torch.full_like(score, -math.inf), torch.full_like(score, math.inf)
-        energy, square = torch.zeros_like(score), torch.zeros_like(score)
         for number, release in enumerate(releases):
             std = (release.std if scales is None else scales[number]).double()
             z = ((release.value.double() - release.weight.double() * self.image.double()) / std).flatten(1)
@@ -121,12 +121,13 @@ class Place:
             score += (shift * z).sum(dim=1).cpu()
             square += shift.square().sum(dim=1).cpu()
             signs += along.sign().sum(dim=1).cpu()
+            cubes += (shift * z**3).sum(dim=1).cpu()
             largest = torch.maximum(largest, along.amax(dim=1).cpu())
             smallest = torch.minimum(smallest, along.amin(dim=1).cpu())
             energy += z.square().sum(dim=1).cpu()
-        values = torch.stack([score, signs, largest, smallest, energy], dim=1).numpy()
-        draws = self.image.expand(len(score), -1, -1, -1)
-        return Measured(values, square.sqrt().numpy(), losses_of(releases, draws, self.subject.settings.norm).cpu().numpy())
+        values = torch.stack([score, signs, cubes, largest, smallest, energy], dim=1)
+        worst = losses_of(releases, self.image.expand(count, -1, -1, -1), self.subject.settings.norm)
+        return Measured(values.numpy(), square.sqrt().numpy(), worst.cpu().numpy())
 
     @cached_property
     def here(self) -> Measured:
@@ -198,6 +199,7 @@ class Subject:
         if settings.exact:
             self.model.mechanism.use_exact()
         self.counter = VoteCounter(self.model, choose_precision(settings.precision, self.images.device))
+        self.exact = settings.exact or self.model.mechanism.exact  # a model may bring exact steps of its own
         self.drift = Drift(self.counter, self.images, n=BLOCK**2)
         self.residuals = [Residuals(EDGES) for _ in self.model.mechanism.steps]
 
@@ -233,7 +235,9 @@ def direction(mechanism: Composition, image: Images, norm: Norm, number: int) ->
         return kinds[number % 4] / math.sqrt(image.numel())
     # where the releases show most of X, on average
     releases = mechanism.release(image.expand(DRAWS, -1, -1, -1), generators(image, range(DRAWS)))
-    shown = torch.stack([(one.weight / one.std).square().expand_as(one.value).mean(dim=0) for one in releases]).sum(dim=0)
+    shown = torch.stack([(one.weight / one.std).square().expand_as(one.value).mean(dim=0) for one in releases]).sum(
+        dim=0
+    )
     single = torch.zeros_like(image)
     single.view(-1)[shown.argmax()] = 1
     return single

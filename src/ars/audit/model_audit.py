@@ -1,31 +1,34 @@
 """audit_model(): every check on a model, and the same checks on models with planted defects, in one report."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 
-from ars.audit.checks import CHECKS
+from ars.audit.checks import CHECKS, IMAGES_COUNTED
 from ars.audit.draws import AuditSettings, Subject
-from ars.audit.planted import PLANTED, Planted, images as planted_images
+from ars.audit.planted import PLANTED, Planted
+from ars.audit.planted import images as planted_images
 from ars.certification.certifier import as_batch
 from ars.certification.digest import digest_model
+from ars.certification.settings import BLOCK
 from ars.kernels.backend import exact
 from ars.kernels.precision import autocast, current
-from ars.runs.audits import Audit, Control, Finding
+from ars.runs.audits import Audit, Control
 from ars.smoothing import SmoothedClassifier
 from ars.smoothing.mechanism import Images
 
+SHARES = 2.65
+"""Draws of an audit without drift, in units of AuditSettings.draws: 1 at X, 1 at X + e, .5 for votes, and some more."""
 Report = Callable[[str, int, int], None]
 """Called with what is done, and how many draws are made of how many."""
-DRAWN = 4.0  # draws of an audit, in units of AuditSettings.draws: at X 1, at X + e 1, votes .5, autocast, drift 1
 
 
 def audit_model(
     model: SmoothedClassifier,
     images: Images,
     *,
-    settings: AuditSettings = AuditSettings(),
+    settings: AuditSettings | None = None,
     name: str = "model",
     report: Report = lambda doing, done, total: None,
     stop: Callable[[], bool] = lambda: False,
@@ -35,9 +38,8 @@ def audit_model(
     With probability at least 1 - FAMILY_LEVEL no check refuses a sound model. The model is copied and never changed.
     stop is asked after every batch of draws; if it says yes, KeyboardInterrupt is raised.
     """
-    began, images = time.perf_counter(), as_batch(images)
-    digest = digest_model(model)
-    total, done, doing = round(DRAWN * settings.draws), 0, ""
+    began, images, settings = time.perf_counter(), as_batch(images), settings or AuditSettings()
+    total, done, doing = round(SHARES * settings.draws) + max(BLOCK * IMAGES_COUNTED, settings.draws), 0, ""
 
     def tick(draws: int) -> None:
         nonlocal done
@@ -48,11 +50,11 @@ def audit_model(
 
     findings, controls = [], []
     with torch.inference_mode(), current(images.device), exact(), autocast(images.device, "float32"):
+        subject = Subject(model, images, settings, tick)  # refuses before anything is drawn what cannot be audited
         for planted in PLANTED:
             doing = f"control: {planted.defect}"
             tick(0)
             controls.append(control(planted, stop=stop))
-        subject = Subject(model, images, settings, tick)
         for check in CHECKS:
             doing = check.name
             tick(0)
@@ -61,7 +63,7 @@ def audit_model(
         "draws": settings.draws, "images": len(images), "norm": settings.norm, "seed": settings.seed,
         "precision": subject.counter.precision, "exact": settings.exact,
     }  # fmt: skip
-    return Audit(name, digest, recorded, tuple(findings), tuple(controls), time.perf_counter() - began)
+    return Audit(name, digest_model(model), recorded, tuple(findings), tuple(controls), time.perf_counter() - began)
 
 
 def control(planted: Planted, *, stop: Callable[[], bool] = lambda: False) -> Control:

@@ -20,6 +20,8 @@ from ars.theory.tradeoff import Gaussian as GaussianTradeOff
 
 SHAPE = (3, 8, 8)
 SIGMA = 0.5
+FEW = AuditSettings(draws=4000, precision="float32")
+EXACT = AuditSettings(draws=4000, precision="float32", exact=True)
 
 
 def images() -> Images:
@@ -90,6 +92,15 @@ class PerPixel(MaskedGaussian):
         good = super().release(x, past, generator)
         std = good.std / math.sqrt(3)
         return Release(good.weight * x + (good.value - good.weight * x) / math.sqrt(3), good.weight, std)
+
+
+class Again(MaskedGaussian):
+    """The noise of the first step once more."""
+
+    def release(self, x: Images, past: Sequence[Release], generator: Generators) -> Release:
+        """The masked look with old noise."""
+        good = super().release(x, past, generator)
+        return Release(good.weight * x + good.std * (past[0].value - x) / past[0].std, good.weight, good.std)
 
 
 class Peeking(MaskedGaussian):
@@ -184,7 +195,7 @@ class Planted:
     defect: str
     check: str
     make: Callable[[], SmoothedClassifier]
-    settings: AuditSettings = AuditSettings(draws=4000, precision="float32")
+    settings: AuditSettings = FEW
 
 
 def _single(step: Step, classifier: nn.Module | None = None) -> SmoothedClassifier:
@@ -195,6 +206,7 @@ PLANTED = (
     Planted("a forward hook that changes X before the noise", "model check", hooked),
     Planted("a scale with the wrong number of coordinates", "likelihood ratio",
             lambda: two_steps(PerPixel(SIGMA, Mask()))),
+    Planted("one noise for two steps", "likelihood ratio", lambda: two_steps(Again(SIGMA, Mask()))),
     Planted("uniform noise with the guarantee of normal noise", "operating points", lambda: _single(Own(uniform))),
     Planted("a radius that is a tenth too large", "radius", lambda: _single(Generous(SIGMA))),
     Planted("noise shared inside a batch", "votes", lambda: _single(Noise(shared))),
@@ -202,11 +214,11 @@ PLANTED = (
     Planted("a quarter of the noise", "noise", lambda: two_steps(Noise(lambda noise: noise / 4))),
     Planted("noise clamped at 4 deviations", "noise", lambda: two_steps(Noise(lambda noise: noise.clamp(-4, 4)))),
     Planted("bf16 noise", "low bits", lambda: two_steps(Noise(lambda noise: noise.bfloat16().float()))),
-    Planted("exact mode with float noise", "low bits", lambda: _single(Unrounded(SIGMA)),
-            AuditSettings(draws=2000, precision="float32", exact=True)),
-    Planted("batch statistics in batches of 32 or more", "batches", lambda: two_steps(None, network(BatchStatistics()))),
+    Planted("exact mode with float noise", "low bits", lambda: _single(Unrounded(SIGMA)), EXACT),
+    Planted("batch statistics in batches of 32 or more", "batches",
+            lambda: two_steps(classifier=network(BatchStatistics()))),
     Planted("a mask that sees X", "masks", lambda: two_steps(Peeking(SIGMA, Mask()))),
-    Planted("dropout in eval mode", "eval mode", lambda: two_steps(None, network(Dropout()))),
+    Planted("dropout in eval mode", "eval mode", lambda: two_steps(classifier=network(Dropout()))),
     Planted("a deviation that autocast rounds to bf16", "autocast", lambda: two_steps(Product(SIGMA, Mask()))),
-    Planted("a network that changes after 100 images", "drift", lambda: two_steps(None, network(Remembers()))),
+    Planted("a network that changes after 100 images", "drift", lambda: two_steps(classifier=network(Remembers()))),
 )  # fmt: skip
