@@ -190,6 +190,24 @@ def test_an_exact_model_of_the_library_has_no_bits_to_read_but_its_default_mode_
     assert findings(model, names={"low bits"})["low bits"].passed is False
 
 
+class Larger(Gaussian):
+    """A radius that is 4% too large."""
+
+    def radius(self, p_plus, p_minus, *, norm, dim):
+        return 1.04 * super().radius(p_plus, p_minus, norm=norm, dim=dim)
+
+
+@pytest.mark.slow
+def test_the_default_number_of_draws_sees_as_little_as_the_page_says(defects):
+    """A miss has a probability of about 1e-3 at most: the radius lies 7.4 standard errors off, the level is at 4.4."""
+    images = torch.rand(4, 3, 24, 24, generator=torch.Generator().manual_seed(0))
+    found = defects(smoothed(Scaled(0.001), classifier=Smooth()), images, draws=20_000, names={"noise"})
+    assert "noise" in found
+    ended = smoothed(Noise(lambda noise: noise.clamp(-4.9, 4.9)), classifier=Smooth())
+    assert "noise" in defects(ended, images, draws=20_000, names={"noise"})
+    assert "radius" in defects(smoothed(Larger(SIGMA)), draws=20_000, names={"radius"})
+
+
 @pytest.mark.slow
 def test_p_values_of_a_sound_model_are_as_rare_as_they_say(findings):
     """Each of the 5 counts exceeds its bound with probability 1e-6 at most."""

@@ -12,12 +12,12 @@ from typing import Any, cast
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 from scipy.stats import beta as beta_law
 from scipy.stats import binom, chi2, kstest, norm, poisson
 from torch import Tensor
 
-from ars.audit.draws import FAR, FIRST_OTHER, SAME_LOSS, STATISTICS, Floats, Measured, Place, Subject
+from ars.audit.draws import FAR, FAR_OUT, FIRST_OTHER, SAME_LOSS, STATISTICS, Floats, Measured, Place, Subject
 from ars.certification.certifier import Certifier
 from ars.certification.logits import alike, moves
 from ars.certification.model_check import TIED, check_counting
@@ -217,6 +217,7 @@ def check_batches(subject: Subject) -> Answer:
         alone = _answers(subject, image, [], 1)
         seen = seen or moves(alone, images=1)
         for size in (*SIZES[1:], counted):
+            subject.tick(0)
             found = [_answers(subject, image, [image], size)]
             if size != counted:  # there check_counting asks
                 rows = (if_it_can(_answers, subject, image, company, size) for company in (others, others[::-1]))
@@ -241,6 +242,7 @@ def check_masks(subject: Subject) -> Answer:
         plain = [torch.full_like(image, level) for level in (*LEVELS, 0.25, 0.75)]
         others = [*near, pixel, 1 - image, image.flip(-1), *plain, *_singles(subject.images)]
         for seed in range(4):
+            subject.tick(0)
             check_leaks(place.mechanism, image, others, seed=seed)
     looked = f"{len(others)} other images in place of each of {len(subject.places)}, with 4 draws of the noise"
     return True, looked, None, NO_FIGURE
@@ -410,24 +412,25 @@ def _gaps(subject: Subject, place: Place) -> Floats:
 
 def _noise(subject: Subject, residuals: Sequence[Residuals]) -> tuple[float, str, dict[str, Any]]:
     """The p-value of the noise of all steps, what is said of it, and the numbers of a figure."""
-    norm_, p_values, tails = subject.settings.norm, [], []
+    p_values, tails = [], []
     for step, kept in zip(cast(Sequence[Step], subject.model.mechanism.steps), residuals, strict=True):
         p_normal = kept.p_normal()
         p_values.append(kept.p_unit(normal=isinstance(step, Gaussian) or kept.normal()))
         if isinstance(step, Gaussian):
             p_values.append(p_normal)
-        if isinstance(promise_of(step, Ball(norm_, subject.images[0].numel(), 1.0)), GaussianTradeOff):
+        promise = promise_of(step, Ball(subject.settings.norm, subject.images[0].numel(), 1.0))
+        if isinstance(step, Gaussian) or isinstance(promise, GaussianTradeOff):
             p_values.append(kept.p_tails())
         tails.append(kept.counts.tolist())
     p = _sure(min(_sure(p) for p in p_values) * len(p_values))
+    figure = {"edges": list(residuals[0].edges), "counts": tails}
     numbers = min(int(kept.counts.sum()) for kept in residuals)
-    # noise that ends at c deviations is seen if about 18 numbers should lie beyond
-    end = -float(ndtri(min(0.5, 9 / numbers)))
-    said = f"{numbers:,} numbers per step; an end of the noise up to {min(end, -residuals[0].edges[0]):.1f} deviations "
-    said += "would be seen"
-    return p, said if p > LEVEL else f"{WORDS} ({numbers:,} numbers per step)", {
-        "edges": list(residuals[0].edges), "counts": tails
-    }  # fmt: skip
+    if not p > LEVEL:
+        return p, f"{WORDS} ({numbers:,} numbers per step)", figure
+    # the p-value if no number at all lay beyond an edge
+    missing = {edge: math.exp(-numbers * 2 * ndtr(-edge)) * len(FAR_OUT) * len(p_values) for edge in FAR_OUT}
+    seen = max((edge for edge, p_missing in missing.items() if p_missing <= LEVEL), default=0.0)
+    return p, f"{numbers:,} numbers per step; noise that ends below {seen:g} deviations would be seen", figure
 
 
 def _steps_of_noise(subject: Subject) -> Answer:

@@ -28,7 +28,8 @@ from ars.theory.tradeoff import Gaussian, TradeOff
 Floats = NDArray[np.float64]
 Tick = Callable[[int], None]
 
-EDGES = (-5.2, -4.7, -4.2, -3.6, -3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 3.6, 4.2, 4.7, 5.2)
+FAR_OUT = (1.0, 2.0, 3.0, 3.6, 4.0, 4.2, 4.4, 4.6, 4.8, 5.0, 5.2, 5.4)
+EDGES = (*(-edge for edge in reversed(FAR_OUT)), 0.0, *FAR_OUT)
 STATISTICS = ("likelihood ratio", "signs", "cubes", "largest", "smallest", "energy")
 FAR, NEAR = 0.99, 0.6
 """The radii at which X + e lies are those certified for votes with these shares."""

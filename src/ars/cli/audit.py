@@ -50,7 +50,7 @@ def add_to(commands: Subparsers) -> None:
     parser = add_command(commands, "audit", run, summary=summary, teach=TEACH)
     parser.add_argument("model", metavar="MODEL", help="a run folder made by ars train, or PACKAGE:NAME to import")
     parser.add_argument(
-        "--draws", type=int, default=DRAWS, metavar="N", help=f"draws of each check of noise (default: {DRAWS:,})"
+        "--draws", type=int, default=DRAWS, metavar="N", help=f"draws of each check of noise (default: {DRAWS})"
     )
     parser.add_argument(
         "--examples", type=int, default=EXAMPLES, metavar="N", help=f"the first N test images (default: {EXAMPLES})"
