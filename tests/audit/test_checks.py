@@ -8,7 +8,7 @@ import torch
 from scipy.stats import binom
 from torch import nn
 
-from ars.audit import checks
+from ars.audit import guarantee_checks, noise_checks
 from ars.audit.checks import CHECKS
 from ars.audit.planted import (
     SIGMA,
@@ -50,18 +50,18 @@ def test_a_sound_model_passes(defects, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shape", [(3, 16, 16), (1, 1, 1), (1, 2, 3), (3, 8, 24)], ids=str)
+@pytest.mark.parametrize("shape", [(3, 16, 16), (1, 1, 1)], ids=str)
 @pytest.mark.parametrize("make", SOUND.values(), ids=SOUND)
-def test_every_sound_step_passes_at_every_size(defects, make, shape):
-    """At most 1e-4 for each of the 50."""
+def test_every_sound_step_passes_at_other_sizes(defects, make, shape):
+    """A false alarm has probability 1e-4 at most in each of the 30 audits."""
     torch.manual_seed(0)
     mechanism = make()
     if isinstance(mechanism.steps[0], SplitGaussian) and shape[1] < 16:
         pytest.skip("a U-Net needs 16 pixels")
     model = SmoothedClassifier(mechanism, last, Smooth())
-    assert not defects(model, torch.rand(3, *shape))
+    assert not defects(model, torch.rand(2, *shape), draws=2000)
     if all(type(step) is Gaussian for step in mechanism.steps):
-        assert not defects(model, torch.rand(3, *shape), norm="l2")
+        assert not defects(model, torch.rand(2, *shape), draws=2000, norm="l2")
 
 
 def test_noise_of_the_image_passes_and_is_judged_by_its_radius(findings):
@@ -186,7 +186,7 @@ def test_an_exact_model_of_the_library_has_no_bits_to_read_but_its_default_mode_
     assert findings(model, names={"low bits"}, exact=True)["low bits"].passed
     monkeypatch.setattr(Gaussian, "use_exact", lambda step: setattr(step, "exact", False))
     monkeypatch.setattr(MaskedGaussian, "use_exact", lambda step: setattr(step, "exact", False))
-    monkeypatch.setattr(checks, "_steps_of_noise", checks._exact_bits)
+    monkeypatch.setattr(noise_checks, "_steps_of_noise", noise_checks._exact_bits)
     assert findings(model, names={"low bits"})["low bits"].passed is False
 
 
@@ -210,8 +210,8 @@ def test_the_default_number_of_draws_sees_as_little_as_the_page_says(defects):
 
 @pytest.mark.slow
 def test_p_values_of_a_sound_model_are_as_rare_as_they_say(findings):
-    """Each of the 5 counts exceeds its bound with probability 1e-6 at most."""
-    seeds, level = 150, 0.05
+    """Each count exceeds its bound with probability 1e-6 at most."""
+    seeds, level = 80, 0.05
     alarms = dict.fromkeys((check.name for check in CHECKS if check.by_chance), 0)
     for seed in range(seeds):
         for name, found in findings(two_steps(), draws=2000, seed=seed, names=set(alarms)).items():
@@ -223,7 +223,7 @@ def test_p_values_of_a_sound_model_are_as_rare_as_they_say(findings):
 @pytest.mark.slow
 def test_operating_points_of_a_sound_model_rarely_beat_the_guarantee(findings, monkeypatch):
     """At a level of .05 for a whole check, more than the bound with probability 1e-6."""
-    monkeypatch.setattr(checks, "LEVEL", 0.05)
+    monkeypatch.setattr(guarantee_checks, "LEVEL", 0.05)
     alarms = sum(
         findings(two_steps(), draws=2000, seed=seed, names={"operating points"})["operating points"].passed is False
         for seed in range(100)

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from ars.audit import checks, model_audit
+from ars.audit import model_audit, network_checks
 from ars.audit.planted import PLANTED
 from ars.cli import audit as command
 from ars.cli.main import main
@@ -39,7 +39,7 @@ def run(cohen, tmp_path):
 @pytest.fixture(autouse=True)
 def few_controls(monkeypatch):
     monkeypatch.setattr(model_audit, "PLANTED", PLANTED[:2])
-    monkeypatch.setattr(checks, "IMAGES_COUNTED", 5)
+    monkeypatch.setattr(network_checks, "IMAGES_COUNTED", 5)
 
 
 def test_a_trained_run_is_audited_into_its_folder(run, printed):

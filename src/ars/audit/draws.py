@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 import torch
@@ -19,8 +19,9 @@ from ars.certification.settings import BLOCK, MOST_DRAWS, MOST_SEED, CertifySett
 from ars.certification.step_check import DRAWS, Residuals, generators, losses_of, promise_of
 from ars.certification.votes import VoteCounter, block_seed
 from ars.kernels.precision import choose_precision
+from ars.smoothing import Gaussian as NormalStep
 from ars.smoothing import SmoothedClassifier
-from ars.smoothing.mechanism import Composition, Images, Release
+from ars.smoothing.mechanism import Composition, Images, Release, Step
 from ars.theory import Ball, Norm, UnsupportedThreat
 from ars.theory.rounding import as_whole
 from ars.theory.tradeoff import Gaussian, TradeOff
@@ -207,7 +208,7 @@ class Subject:
     @cached_property
     def places(self) -> list[Place]:
         """The images with the directions in which they are moved."""
-        return [Place(self, number, self.images[number : number + 1]) for number in range(len(self.images))]
+        return [Place(self, number, image) for number, image in enumerate(singles(self.images))]
 
     def share(self, draws: int) -> int:
         """The draws of one image, in whole blocks."""
@@ -218,10 +219,23 @@ class Subject:
         for kept, release in zip(self.residuals, releases, strict=True):
             kept.add((release.value - release.weight * image) / release.std)
 
+    @property
+    def normal(self) -> bool:
+        """Whether every step draws normal noise: it says so by its type, or the draws at X look like it."""
+        for place in self.places:
+            _ = place.here
+        steps = zip(cast(Sequence[Step], self.model.mechanism.steps), self.residuals, strict=True)
+        return all(isinstance(step, NormalStep) or kept.normal() for step, kept in steps)
+
     def mechanism_of(self, usual: Composition, image: Images) -> Composition:
         """The mechanism at an image: the usual one, unless noise depends on the image."""
         found = localise(self.model, image, exact=self.settings.exact)[0]
         return usual if found is self.model.mechanism else found
+
+
+def singles(images: Images) -> list[Images]:
+    """Each image as a batch."""
+    return [images[number : number + 1] for number in range(len(images))]
 
 
 def direction(mechanism: Composition, image: Images, norm: Norm, number: int) -> Images:

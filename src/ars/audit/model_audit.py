@@ -5,8 +5,9 @@ from collections.abc import Callable
 
 import torch
 
-from ars.audit.checks import CHECKS, IMAGES_COUNTED
+from ars.audit.checks import CHECKS
 from ars.audit.draws import AuditSettings, Subject
+from ars.audit.network_checks import IMAGES_COUNTED
 from ars.audit.planted import PLANTED, Planted
 from ars.audit.planted import images as planted_images
 from ars.certification.certifier import as_batch
