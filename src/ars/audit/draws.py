@@ -88,16 +88,15 @@ class Place:
         settings = subject.settings
         self.subject, self.number, self.dim = subject, number, image[0].numel()
         mechanism = localise(subject.model, image, exact=settings.exact)[0]
-        self.far, self.near = (
-            mechanism.radius(p, 1 - p, norm=settings.norm, dim=self.dim) for p in (FAR, NEAR)
-        )  # fmt: skip
         self.direction = direction(mechanism, image, settings.norm, number)
-        margin = float((self.far * self.direction).abs().max())
+        margin = float(self.direction.abs().max()) * mechanism.radius(FAR, 1 - FAR, norm=settings.norm, dim=self.dim)
         if margin < 0.5:
             image = margin + (1 - 2 * margin) * image
         # exact mode rounds X; its guarantee accounts for that, a likelihood ratio does not
         self.image = (255 * image).round() / 255 if subject.exact else image
         self.mechanism = localise(subject.model, self.image, exact=settings.exact)[0]
+        radius = self.mechanism.radius
+        self.far, self.near = (radius(p, 1 - p, norm=settings.norm, dim=self.dim) for p in (FAR, NEAR))
 
     def draws(self, n: int, *, moved: float = 0.0, first: int = 0) -> Iterator[list[Release]]:
         """The releases of n draws at X + moved e, from block first on, in device batches of whole blocks."""
@@ -250,11 +249,9 @@ def direction(mechanism: Composition, image: Images, norm: Norm, number: int) ->
         return kinds[number % 4] / math.sqrt(image.numel())
     # where the releases show most of X, on average
     releases = mechanism.release(image.expand(DRAWS, -1, -1, -1), generators(image, range(DRAWS)))
-    shown = torch.stack([(one.weight / one.std).square().expand_as(one.value).mean(dim=0) for one in releases]).sum(
-        dim=0
-    )
+    shown = [(one.weight / one.std).square().expand_as(one.value).mean(dim=0) for one in releases]
     single = torch.zeros_like(image)
-    single.view(-1)[shown.argmax()] = 1
+    single.view(-1)[torch.stack(shown).sum(dim=0).argmax()] = 1
     return single
 
 
