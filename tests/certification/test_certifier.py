@@ -14,8 +14,9 @@ from torch import nn
 from ars import adaptive, cohen, sukenik
 from ars.certification.bounds import BOUNDS, class_probabilities
 from ars.certification.certificate import Certificate, Prediction
-from ars.certification.certifier import Certifier, as_batch, certify, conclude, predict
+from ars.certification.certifier import Certifier, certify, conclude, predict
 from ars.certification.digest import digest_model
+from ars.certification.images import as_batch
 from ars.certification.settings import BLOCK, CertifySettings, Schedule
 from ars.certification.stopping import Outcome
 from ars.certification.votes import block_seed

@@ -68,7 +68,7 @@ class Certifier:
         if key not in self._counters:
             precision = choose_precision(self.settings.precision, images.device)
             first = check_model(self._plain, images)
-            check_steps(self._localise(self._plain, images[:1])[0], images[:1], self.settings.norm)
+            check_steps(localise(self._plain, images[:1], exact=self.settings.exact)[0], images[:1], self.settings.norm)
             fast = self._plain if precision == "float32" else fast_copy(self._plain, images)
             counter = VoteCounter(fast, precision, batch_size=self.batch_size)
             if self.expect:
@@ -90,7 +90,7 @@ class Certifier:
             check_request(self._plain, settings, dim=dim)
             self._certifiable.add(dim)
         counter = self.prepare(images)
-        mechanisms = self._localise(counter.model, images)
+        mechanisms = localise(counter.model, images, exact=self.settings.exact)
         selected = counter(
             mechanisms, images, names, n=settings.n_select, stage="select", seed=settings.seed, watch=watch
         )
@@ -115,19 +115,10 @@ class Certifier:
         """The votes [images, classes] of n draws of each image, without a certificate."""
         images = as_batch(images)
         names, counter = self._identify(images, indices), self.prepare(images)
-        mechanisms = self._localise(counter.model, images)
+        mechanisms = localise(counter.model, images, exact=self.settings.exact)
         votes = counter(mechanisms, images, names, n=n, stage=stage, seed=self.settings.seed)
         self._drifts[counter].check()
         return votes
-
-    def _localise(self, model: SmoothedClassifier, images: Images) -> Sequence[Composition]:
-        """Each image's mechanism, in eval mode, in exact mode if that was asked for."""
-        mechanisms = model.localise(images.clone())
-        for mechanism in {id(mechanism): mechanism for mechanism in mechanisms}.values():
-            mechanism.eval()
-            if self.settings.exact:
-                mechanism.use_exact()
-        return mechanisms
 
     def _identify(self, images: Images, indices: Sequence[int] | None) -> list[int]:
         """The indices of images, by default those that follow the ones before."""
@@ -265,6 +256,16 @@ def predict(
             )
         )
     return predictions if x.ndim == 4 else predictions[0]
+
+
+def localise(model: SmoothedClassifier, images: Images, *, exact: bool) -> Sequence[Composition]:
+    """Each image's mechanism, in eval mode, in exact mode if that was asked for."""
+    mechanisms = model.localise(images.clone())
+    for mechanism in {id(mechanism): mechanism for mechanism in mechanisms}.values():
+        mechanism.eval()
+        if exact:
+            mechanism.use_exact()
+    return mechanisms
 
 
 def check_smoothed(model: object) -> None:

@@ -55,7 +55,8 @@ def check_steps(mechanism: Composition, image: Images, norm: Norm) -> None:
     """Refuse a mechanism if one of its steps is found not to keep its word on an image [1, c, h, w]."""
     with current(image.device), exact(), autocast(image.device, "float32"):
         _check_shared_noise(mechanism, image.expand(DRAWS, -1, -1, -1))
-        _check_leaks(mechanism, image)
+        random = torch.rand(image.shape, generator=torch.Generator().manual_seed(0)).to(image.device)
+        check_leaks(mechanism, image, [1 - image, random, *(torch.full_like(image, level) for level in LEVELS)])
         _check_noise(mechanism, image, norm)
 
 
@@ -92,26 +93,19 @@ def _shared(draws: Images, apart: Release, at_once: Release) -> str:
     pairs = combinations(values, 2) if values.shape[1] >= len(noisy) / 2 else ()
     if any(bool((one == other).float().mean() > SHARED) for one, other in pairs):
         return "the same"
-    alone, together = (float(_noise(one, draws).sum(dim=0).square().sum()) for one in (apart, at_once))
+    alone, together = (float(noise_of(one, draws).sum(dim=0).square().sum()) for one in (apart, at_once))
     if alone > 0 and not 1 / MUCH < together / alone < MUCH:
         return "opposite" if together < alone else "common"
     return ""
 
 
-def _noise(release: Release, draws: Images) -> Images:
-    """z = (value - weight X) / std."""
-    return (release.value - release.weight * draws) / release.std
-
-
-def _check_leaks(mechanism: Composition, image: Images) -> None:
+def check_leaks(mechanism: Composition, image: Images, others: Sequence[Images], *, seed: int = 0) -> None:
     """Refuse a step whose stated weight, deviation or noise changes with X while its past does not: that leaks X."""
-    releases = mechanism.release(image, generators(image, [0]))
-    random = torch.rand(image.shape, generator=torch.Generator().manual_seed(0)).to(image.device)
-    others = [1 - image, random, *(torch.full_like(image, level) for level in LEVELS)]  # grey is its own negative
+    releases = mechanism.release(image, generators(image, [seed]))
     for number, step in enumerate(cast(Sequence[Step], mechanism.steps)):
-        release = step.release(image, releases[:number], generators(image, [0]))
+        release = step.release(image, releases[:number], generators(image, [seed]))
         for other in others:
-            again = if_it_can(step.release, other, releases[:number], generators(image, [0]))
+            again = if_it_can(step.release, other, releases[:number], generators(image, [seed]))
             if again is None:
                 continue
             if not (torch.equal(again.weight, release.weight) and torch.equal(again.std, release.std)):
@@ -133,13 +127,23 @@ NOT_AS_STATED = (
 )
 
 
+def noise_of(release: Release, image: Images) -> Images:
+    """z = (value - weight X) / std."""
+    return (release.value - release.weight * image) / release.std
+
+
 @dataclass
 class Residuals:
-    """What is kept of z = (value - weight X) / std over the draws of a step.
+    """What is kept of z = (value - weight X) / std over the draws of a step, counted between symmetric edges.
 
     Rounding moves each z by ``grain`` at most: half of it by the rounding of X, which repeats in every draw.
+    ``loss`` is the largest mu of any draw per unit of radius.
     """
 
+    norm: Norm
+    exact: bool
+    """Whether the step releases whole units."""
+    edges: tuple[float, ...] = EDGES
     draws: int = 0
     sums: Tensor | float = 0.0
     squares: Tensor | float = 0.0
@@ -147,42 +151,62 @@ class Residuals:
     powers: Tensor | float = 0.0
     """By spatial frequency."""
     fourth: float = 0.0
-    counts: np.ndarray = field(default_factory=lambda: np.zeros(len(EDGES) + 1, dtype=np.int64))
-    """Between EDGES."""
+    counts: np.ndarray = field(init=False)
+    """Between the edges."""
     grain: float = 0.0
+    loss: float = 0.0
 
-    def add(self, z: Images, grain: float = 0.0) -> None:
-        """Add a block of draws."""
+    def __post_init__(self) -> None:
+        self.counts = np.zeros(len(self.edges) + 1, dtype=np.int64)
+
+    def add(self, release: Release, image: Images) -> None:
+        """Add a block of draws of an image."""
+        z = noise_of(release, image)
         self.draws += len(z)
-        self.grain = max(self.grain, grain)
+        self.grain = max(self.grain, _grain(release, exact=self.exact))
+        self.loss = max(self.loss, float(losses_of([release], self.norm).max()))
         self.sums = self.sums + z.sum(dim=0).flatten()
         self.squares = self.squares + z.square().sum(dim=0).flatten()
         # the Hartley transform: real, orthonormal, and white noise stays white
         spectrum = torch.fft.fftn(z, dim=(1, 2, 3), norm="ortho")
         self.powers = self.powers + (spectrum.real - spectrum.imag).square().sum(dim=0).flatten()
         self.fourth += float(z.double().pow(4).sum())
-        places = torch.bucketize(z.flatten(), torch.tensor(EDGES, device=z.device))
-        self.counts += torch.bincount(places, minlength=len(EDGES) + 1).cpu().numpy()
+        places = torch.bucketize(z.flatten(), torch.tensor(self.edges, device=z.device))
+        self.counts += torch.bincount(places, minlength=len(self.edges) + 1).cpu().numpy()
+
+    def promise_of(self, step: Step, dim: int) -> TradeOff | None:
+        """What the step promises at the radius at which the largest loss is mu = 1."""
+        return promise_of(step, Ball(self.norm, dim, 1 / self.loss)) if self.loss > 0 else None
+
+    @property
+    def lost(self) -> bool:
+        """Whether the noise is below a unit of exact mode, where there is nothing to look at."""
+        return self.exact and self.grain > 1
 
     def normal(self) -> bool:
-        """Whether as many values lie between the EDGES as for a normal law."""
-        edges, total = np.array([-np.inf, *EDGES, np.inf]), self.counts.sum()
+        """Whether the values may follow a normal law."""
+        return self.p_normal() >= FALSE_ALARM
+
+    def p_normal(self) -> float:
+        """p-value: do as many values lie between the edges as for a normal law?"""
+        edges, total = np.array([-np.inf, *self.edges, np.inf]), self.counts.sum()
         least = np.maximum(ndtr(edges[1:] - self.grain) - ndtr(edges[:-1] + self.grain), 0)
         most = ndtr(edges[1:] + self.grain) - ndtr(edges[:-1] - self.grain)
         below, above = binom.cdf(self.counts, total, least), binom.sf(self.counts - 1, total, most)
-        return bool(min(below.min(), above.min()) >= FALSE_ALARM / (2 * len(self.counts)))
+        return float(min(below.min(), above.min())) * 2 * len(self.counts)
 
-    def light(self, mu: float) -> bool:
-        """Whether fewer values lie far out than G_{mu t} allows for a coordinate that is shifted by t deviations.
+    def p_tails(self, mu: float) -> float:
+        """p-value: do as many values lie far out as G_{mu t} allows for a coordinate that is shifted by t deviations?
 
         Noise around 0 then has P(|z| > t) >= 2 Phi(-mu t); otherwise the test whether z is above t tells more.
         """
-        far = np.array([self.counts[:place].sum() + self.counts[-place:].sum() for place in (1, 2, 3)])
-        beyond = 2 * ndtr(mu * np.array(EDGES[:3]) - self.grain)
-        return bool(binom.cdf(far, self.counts.sum(), beyond).min() < FALSE_ALARM / len(far))
+        places = [place + 1 for place, edge in enumerate(self.edges) if edge <= -2]
+        far = np.array([self.counts[:place].sum() + self.counts[-place:].sum() for place in places])
+        beyond = 2 * ndtr(mu * np.array(self.edges[: len(places)]) - self.grain)
+        return float(binom.cdf(far, self.counts.sum(), beyond).min()) * len(far)
 
-    def unit(self, *, strict: bool) -> bool:
-        """Whether there is enough variance, pooled, by coordinate and by frequency; if strict, no more, and mean 0.
+    def p_unit(self, *, strict: bool) -> float:
+        """p-value: is there enough variance, pooled, by coordinate and by frequency? If strict: no more, and mean 0?
 
         Sums of squares of n normal numbers are chi-squared with n degrees of freedom. Those of noise with heavier tails
         scatter more, as with fewer degrees, by its kurtosis.
@@ -191,7 +215,7 @@ class Residuals:
         sums, squares, powers = (cast(Tensor, part).double().cpu().numpy() for part in kept)
         total, count = float(squares.sum()), self.draws * len(squares)
         if not total > 0:
-            return False
+            return 0.0
         share = 2 / max(2.0, self.fourth * count / total**2 - 1)
         grain = self.grain**2
         p_values = [_p_value(part * share, draws * share, most if strict else None) for part, draws, most in (
@@ -202,7 +226,7 @@ class Residuals:
         if strict:
             largest = np.maximum(np.abs(sums) - self.draws * self.grain / 2, 0).max()
             p_values.append(float(chi2.sf(largest**2 / self.draws, 1)) * len(sums))
-        return min(p_values) >= FALSE_ALARM / len(p_values)
+        return min(p_values) * len(p_values)
 
 
 def _p_value(sums: np.ndarray, degrees: float, most: float | None) -> float:
@@ -213,21 +237,20 @@ def _p_value(sums: np.ndarray, degrees: float, most: float | None) -> float:
 
 def _check_noise(mechanism: Composition, image: Images, norm: Norm) -> None:
     """Refuse a step whose noise is not what it states, or whose guarantee promises more than that noise gives."""
-    draws = image.expand(BLOCK, -1, -1, -1)
-    residuals, losses = [Residuals() for _ in mechanism.steps], [0.0 for _ in mechanism.steps]
+    draws, dim = image.expand(BLOCK, -1, -1, -1), image[0].numel()
+    steps = cast(Sequence[Step], mechanism.steps)
+    residuals = [Residuals(norm, step.exact) for step in steps]
     for block in range(min(MOST_BLOCKS, -(-RESIDUALS // draws.numel()))):
-        releases = mechanism.release(draws, generators(image, [block]))
-        for number, (step, release) in enumerate(zip(mechanism.steps, releases, strict=True)):
-            residuals[number].add(_noise(release, draws), _grain(release, exact=cast(Step, step).exact))
-            losses[number] = max(losses[number], _loss(release, draws, norm))
-    for number, (step, kept, loss) in enumerate(zip(mechanism.steps, residuals, losses, strict=True)):
-        promise = _promise(cast(Step, step), Ball(norm, image[0].numel(), 1 / loss)) if loss > 0 else None
+        for kept, release in zip(residuals, mechanism.release(draws, generators(image, [block])), strict=True):
+            kept.add(release, draws)
+    for number, (step, kept) in enumerate(zip(steps, residuals, strict=True)):
+        promise = kept.promise_of(step, dim)
         normal, many = kept.normal(), kept.counts.sum() > RESIDUALS / 8  # few values of any law look normal
-        lost = cast(Step, step).exact and kept.grain > 1  # below a unit of exact mode there is nothing to look at
-        if not lost and not kept.unit(strict=normal and (many or isinstance(step, Gaussian))):
+        strict = normal and (many or isinstance(step, Gaussian))
+        if not kept.lost and kept.p_unit(strict=strict) < FALSE_ALARM:
             raise ValueError(f"step {number} of the mechanism has other noise than it states: {NOT_AS_STATED}")
         gaussian = isinstance(promise, GaussianTradeOff)
-        light = isinstance(promise, GaussianTradeOff) and kept.light(max(1.0, promise.mu))
+        light = isinstance(promise, GaussianTradeOff) and kept.p_tails(max(1.0, promise.mu)) < FALSE_ALARM
         if light or (not normal and isinstance(step, Gaussian)):
             raise ValueError(
                 f"step {number} of the mechanism has noise of another law than the normal one it guarantees"
@@ -238,8 +261,8 @@ def _check_noise(mechanism: Composition, image: Images, norm: Norm) -> None:
         if promise and known and any(promise(level) > true(level) for level in LEVELS_OF_TESTS):
             raise ValueError(
                 f"step {number} of the mechanism guarantees more than its noise gives: for its stated weights and "
-                f"deviations mu is {loss:.4g} per unit of {norm} radius; derive guarantee() from the largest possible "
-                "weight / std"
+                f"deviations mu is {kept.loss:.4g} per unit of {norm} radius; derive guarantee() from the largest "
+                "possible weight / std"
             )
 
 
@@ -249,14 +272,16 @@ def _grain(release: Release, *, exact: bool) -> float:
     return unit / max(float(release.std.min()), 1e-30)
 
 
-def _loss(release: Release, draws: Images, norm: Norm) -> float:
-    """The largest mu of any draw per unit of radius: the norm of weight / std that is dual to the ball's."""
-    shown = (release.weight / release.std).double().expand_as(draws).flatten(1)
-    return float((shown.norm(dim=1) if norm == "linf" else shown.abs().amax(dim=1)).max())
+def losses_of(releases: Sequence[Release], norm: Norm) -> Tensor:
+    """mu of every draw per unit of radius, if the noise is normal: for the worst perturbation, all steps together."""
+    like = releases[0].value
+    shown = sum((release.weight / release.std).double().square().expand_as(like) for release in releases)
+    squares = cast(Tensor, shown).flatten(1)
+    return (squares.sum(dim=1) if norm == "linf" else squares.amax(dim=1)).sqrt()
 
 
-def _promise(step: Step, ball: Ball) -> TradeOff | None:
-    """The trade-off function that a step states, without the allowance for its sampler; None for this norm."""
+def promise_of(step: Step | Composition, ball: Ball) -> TradeOff | None:
+    """The trade-off function that a step or a mechanism states, without its sampler's allowance; None for this norm."""
     try:
         promise = step.guarantee(ball)
     except UnsupportedThreat:

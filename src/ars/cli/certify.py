@@ -9,24 +9,24 @@ from typing import TYPE_CHECKING
 
 from ars.cli.interrupt import stoppable
 from ars.cli.options import (
-    Override,
     Subparsers,
     add_certification,
     add_classifier,
     add_command,
+    add_data,
     add_device,
     add_engine,
     add_plan,
     check_count,
+    check_not_imported,
     check_plan,
+    given_model,
     limit_memory,
     override,
     settings_of,
 )
 from ars.cli.table import print_runs
 from ars.cli.views import certification_view, describe_forecast, duration
-from ars.data.settings import PLACES, Data
-from ars.recipes.keys import meanings
 from ars.recipes.read import read_recipe
 from ars.runs.paths import MAIN, RECIPE
 from ars.runs.shards import merge
@@ -92,13 +92,8 @@ def add_to(commands: Subparsers) -> None:
     group.add_argument(
         "--model", metavar="PACKAGE:NAME", help="where to import the model from, or timm:NAME, transformers:PATH"
     )
-    group.add_argument("--data", metavar="KIND[:ROOT]", help="its benchmark: digits, or folder:PATH, ...")
-    group.add_argument("--sigma", type=float, help="the noise for a plain classifier")
     group.add_argument("--out", type=Path, metavar="RUN", help="the run folder to create or continue")
-    for key, meaning in meanings(Data).items():
-        if key != "kind":
-            meaning = meaning.replace("%", "%%")
-            group.add_argument(f"--data.{key}", dest="overrides", action=Override, metavar="VALUE", help=meaning)
+    add_data(group)
     add_certification(parser, defaults="those of the records in RUN, else the run's recipe")
     add_device(parser, memory=True)
 
@@ -214,11 +209,7 @@ def certify_with_progress(
 def _folder_and_model(options: argparse.Namespace) -> "tuple[Path, Given | None, tuple[str, ...]]":
     """The run folder, the model if it was not trained here, and the new place of data that was moved."""
     if options.model is None:
-        places = tuple(f"--data.{key}=" for key in PLACES)
-        extra = [f"--{name}" for name in ("data", "sigma", "out") if getattr(options, name) is not None]
-        extra += [option.partition("=")[0] for option in options.overrides if not option.startswith(places)]
-        if extra:
-            raise ValueError(f"{extra[0]} belongs to a model that was not trained here; name it with --model")
+        check_not_imported(options, ("data", "sigma", "out"), "name it with --model")
         if options.folder is None:
             raise ValueError("name what to certify: a run folder, or --model PACKAGE:NAME --data KIND --out RUN")
         return options.folder, None, tuple(options.overrides)
@@ -232,8 +223,4 @@ def _folder_and_model(options: argparse.Namespace) -> "tuple[Path, Given | None,
         raise ValueError("--model needs a benchmark and a place for the records: --data KIND[:ROOT] --out RUN")
     if options.out.exists() and not options.out.is_dir():
         raise ValueError(f"{options.out} is a file; choose a folder with --out")
-    from ars.workflows.imported_model import Given
-
-    kind, colon, root = options.data.partition(":")
-    place = (f"--data.root={root}",) if colon else ()
-    return options.out, Given(options.model, (f"--data.kind={kind}", *place, *options.overrides), options.sigma), ()
+    return options.out, given_model(options, options.model), ()

@@ -15,6 +15,7 @@ try:
     from ars.certification.memory import is_short_of_memory
     from ars.cli import (
         attack,
+        audit,
         certify,
         data,
         demo,
@@ -38,7 +39,23 @@ except ModuleNotFoundError as error:
     say(f"ars: {describe_error(error)}")
     sys.exit(2)
 
-COMMANDS = (demo, train, certify, vote, attack, predict, report, recipes, sweep, pack, results, radius, data, doctor)
+COMMANDS = (
+    demo,
+    train,
+    certify,
+    vote,
+    attack,
+    audit,
+    predict,
+    report,
+    recipes,
+    sweep,
+    pack,
+    results,
+    radius,
+    data,
+    doctor,
+)
 
 
 class Parser(argparse.ArgumentParser):

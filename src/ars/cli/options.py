@@ -2,19 +2,23 @@
 
 import argparse
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ars.certification.bounds import BOUNDS
 from ars.certification.settings import MODES, CertifySettings
-from ars.data.settings import KEYS, PLACES
+from ars.data.settings import KEYS, PLACES, Data
+from ars.recipes.keys import meanings
 from ars.recipes.read import DATASET, imported_model, read_recipe
 from ars.runs.paths import GIVEN_SIGMA, MAIN, RECIPE
 from ars.runs.provenance import begun_settings
 from ars.theory import NORMS
+
+if TYPE_CHECKING:
+    from ars.workflows.imported_model import Given
 
 Subparsers = Any
 
@@ -79,6 +83,34 @@ def add_classifier(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--classifier", metavar="PACKAGE:NAME", help="where to import the classifier that RUN was trained around"
     )
+
+
+def add_data(group: Any) -> None:
+    """The benchmark of a model that was not trained here, and the noise for a plain classifier."""
+    group.add_argument("--data", metavar="KIND[:ROOT]", help="its benchmark: digits, or folder:PATH, ...")
+    group.add_argument("--sigma", type=float, help="the noise for a plain classifier")
+    for key, meaning in meanings(Data).items():
+        if key != "kind":
+            meaning = meaning.replace("%", "%%")
+            group.add_argument(f"--data.{key}", dest="overrides", action=Override, metavar="VALUE", help=meaning)
+
+
+def given_model(options: argparse.Namespace, model: str) -> "Given":
+    """A model that was not trained here, with its benchmark."""
+    from ars.workflows.imported_model import Given
+
+    kind, colon, root = options.data.partition(":")
+    place = (f"--data.root={root}",) if colon else ()
+    return Given(model, (f"--data.kind={kind}", *place, *options.overrides), options.sigma)
+
+
+def check_not_imported(options: argparse.Namespace, names: Sequence[str], advice: str) -> None:
+    """Refuse options of a model that was not trained here, for a run folder."""
+    places = tuple(f"--data.{key}=" for key in PLACES)
+    extra = [f"--{name}" for name in names if getattr(options, name) is not None]
+    extra += [option.partition("=")[0] for option in options.overrides if not option.startswith(places)]
+    if extra:
+        raise ValueError(f"{extra[0]} belongs to a model that was not trained here; {advice}")
 
 
 def add_places(parser: argparse.ArgumentParser, recipe: str = "RUN's recipe") -> None:

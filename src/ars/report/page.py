@@ -46,12 +46,12 @@ def make_page(views: Sequence[View], folder: "Folder | None" = None) -> str:
         most_listed=MOST_LISTED, legends=LEGENDS, log_columns=log_columns, unchecked=UNCHECKED,
     )  # fmt: skip
     environment.filters["columns"] = lambda texts: zip(*texts, strict=True)
-    template = environment.from_string(_read("page.html.j2"))
+    template = environment.from_string(read_asset("page.html.j2"))
     shown = [(view, [compare(view, block) for block in view.blocks]) for view in views]
     levels = [(place, Markup(draw(looks).inline(looks))) for place, draw in (folder.levels if folder else ())]
     return template.render(
         shown=shown, folder=folder, levels=levels, choices=choices(views), opening=opening(views).place, bounds=bounds,
-        style=Markup(_read("page.css") + style_of(looks)), script=Markup(_read("page.js")),
+        style=Markup(read_asset("page.css") + style_of(looks)), script=Markup(read_asset("page.js")),
     )  # fmt: skip
 
 
@@ -151,5 +151,6 @@ def environments(runs: Sequence[Run]) -> list[str]:
     return [f"{text} ({'all runs' if len(who) == len(runs) else _join(who)})" for text, who in names.items()]
 
 
-def _read(name: str) -> str:
+def read_asset(name: str) -> str:
+    """The text of a file of this package, such as the stylesheet."""
     return (files("ars.report") / name).read_text(encoding="utf-8")

@@ -11,6 +11,7 @@ LOG, TIMING = "train.jsonl", "timing.json"
 START = "start"  # the folder of the start: training on smaller images
 CERTIFY = "certify"  # the folder of the certifications, one folder each
 ATTACK = "attack"  # the folder of the attacks on certifications, one file each
+AUDIT, AUDIT_FILE = "audit", "audit.json"  # the folder of the audit of the model, and its file
 MAIN = "test"  # the default certification, which tables report and sweeps make
 STAGES, PIPELINE = "stages.npz", "pipeline.svg"
 FILES = "files.json"  # for the user's own folder, beside the records: the file of each test image
