@@ -198,6 +198,21 @@ def sweeps() -> str:
     return markdown("file | cells | of these in `results/` | estimated minutes", rows)
 
 
+def imagenet() -> str:
+    """ImageNet's test images at N = 100,000 on several numbers of GPUs, from the time of one draw on one GPU."""
+    from ars.runs.shards import SHARD_SIZE
+    from ars.workflows.forecast import Forecast
+
+    [row] = [row for row in figures("h200-certify")["rows"] if row["case"] == "ARS, ResNet-50, 224"]
+    image = row["engine_s"] / figures("h200-certify")["n"] * (100 + 100_000)
+    forecast = Forecast((SHARD_SIZE * image,) * (50_000 // SHARD_SIZE), row["first_call_s"])
+    alone, rows = forecast.wall_seconds(1), []
+    for gpus in (1, 8, 64, 512):
+        wall, hours = forecast.wall_seconds(gpus), forecast.gpu_hours(gpus)
+        rows.append([str(gpus), f"{wall / 3600:.2f}", f"{hours:.1f}", f"{alone / wall / gpus:.1%}"])
+    return markdown("GPUs | wall time, hours | GPU-hours | of ideal speed-up", rows, left=0)
+
+
 def tables() -> str:
     """Every table of results/ with its title."""
     titles = {path: path.read_text("utf-8").split("\n", 1)[0] for path in (ROOT / "results/tables").glob("*.md")}
@@ -226,6 +241,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "masks": partial(excerpt, "masks", MASKS, METHODS.values(), left=3),
     "times": times,
     "sweeps": sweeps,
+    "imagenet-scale": imagenet,
     "tables": tables,
     "certify-speed": partial(measured, "h200-certify", f"{SPEED} | {BOUNDS}", *SECONDS, *LIMITS),
     "train-speed": partial(measured, "h200-train", TRAINING, *IMAGES, "start_up_seconds:.0f"),

@@ -46,6 +46,21 @@ def test_two_processes_of_torchrun_make_the_records_of_one(run):
     assert done.stdout.count("of 300 test images") == 2  # one table under each bound
 
 
+def test_a_plan_times_the_first_images_and_writes_nothing(run, printed, refused, monkeypatch):
+    monkeypatch.setattr("ars.workflows.forecast.CERTIFY_SECONDS", 0.0)
+    before = contents(run)
+    output = printed(["certify", str(run), *CERTIFY, "--plan", "--on", "1", "4", "--price", "2"]).out
+    assert "8 of 8 images are left, 640 draws" in output  # of 20 and 60 draws each
+    assert [line.split()[0] for line in output.splitlines()[-2:]] == ["1", "4"]
+    assert contents(run) == before
+    assert "--plan" in refused(["certify", str(run), *CERTIFY, "--price", "2"])
+    assert main(["certify", str(run), *CERTIFY]) == 0
+    grown = [*CERTIFY, "--examples=11", "--plan"]
+    assert "3 of 11 images are left, 240 draws" in printed(["certify", str(run), *grown]).out
+    assert "0 of 8 images are left" in printed(["certify", str(run), *CERTIFY, "--plan"]).out
+    assert "alpha" in refused(["certify", str(run), *grown, "--alpha=0.2"])
+
+
 def test_every_rank_says_what_went_wrong_with_it(run, ranks, refused):
     ranks(SLURM_ARRAY_TASK_ID=1, SLURM_ARRAY_TASK_COUNT=3)
     assert refused(["certify", str(run), *CERTIFY, "--alpha", "2"]).startswith("ars (rank 1 of 3): alpha")
@@ -62,15 +77,18 @@ def test_the_device_that_was_asked_for_is_a_ranks_own_and_rays(run, ranks, monke
 
     def certify_with_ray(request, *, device_name, **how):
         told.append((request.folder, request.settings.n_estimate, request.name, request.shard_size, device_name))
+        told.append((how["gpus_per_worker"], how["over"](), how["stop"]()))
         raise ValueError("no workers")
 
     with monkeypatch.context() as patch:
         patch.setattr("ars.workflows.ray.certify_with_ray", certify_with_ray)
-        assert "no workers" in refused(["certify", str(run), *CERTIFY, "--engine=ray", "--name=far"])
+        assert "no workers" in refused(
+            ["certify", str(run), *CERTIFY, "--engine=ray", "--name=far", "--gpus-per-worker=0.5"]
+        )
     monkeypatch.setattr("ars.workflows.hardware.choose_device", choose)
     ranks(WORLD_SIZE=4, RANK=3, LOCAL_RANK=1)
     assert main(["certify", str(run), *CERTIFY[:-1], "--device=cuda"]) == 2
-    assert told == [(run, 60, "far", 2, "cpu"), ("cuda", 1)]
+    assert told == [(run, 60, "far", 2, "cpu"), (0.5, False, False), ("cuda", 1)]
 
 
 def test_ctrl_c_keeps_whole_shards_and_names_the_command_to_continue(run):

@@ -210,6 +210,7 @@ def growing(tmp_path, monkeypatch):
     """A sweep of three cells that share a start; one of them is itself the start of the largest, which is first."""
     fill(tmp_path / "photos")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RAY_ADDRESS", "local")
     (tmp_path / "growing.yaml").write_text(OF_PHOTOS)
     (tmp_path / "sweep.yaml").write_text(GROWING)
     return tmp_path / "sweep.yaml"

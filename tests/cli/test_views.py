@@ -6,9 +6,19 @@ from types import SimpleNamespace
 import pytest
 
 from ars.cli import views
-from ars.cli.views import certification_view, describe, describe_epoch, describe_step, duration, open_view
+from ars.cli.views import (
+    certification_view,
+    describe,
+    describe_epoch,
+    describe_forecast,
+    describe_step,
+    describe_workers,
+    duration,
+    open_view,
+)
 from ars.training.progress import Progress as Epoch
 from ars.training.progress import Standing
+from ars.workflows.forecast import Forecast
 from ars.workflows.request import Progress
 
 AT = Progress(total=200, done=40, fresh=20, draws=50_000, seconds=2.0, right=30, radii=40 * 1.501 / 255)
@@ -30,6 +40,23 @@ EPOCH = Epoch(2, 7, 1.234, 0.567, 0.5, 0.25, 0.5, 12345.6, 17.6)
 )
 def test_a_certification_says_how_far_it_is_how_good_and_how_fast(at, norm, words):
     assert words in describe(at, norm)
+
+
+def test_workers_and_what_they_do_are_listed_up_to_a_number():
+    at = dataclasses.replace(AT, drawn=500, at_most=1_000, workers=("worker 1 (node): shard 3, 500 draws",))
+    assert "500 of up to 1,000 draws of the shards in flight" in describe(at, None)
+    assert describe_workers(at.workers) == "\n  worker 1 (node): shard 3, 500 draws"
+    assert describe_workers(["a"] * 20).splitlines()[-2:] == ["  a", "  and 4 more workers"]
+
+
+def test_a_forecast_has_a_line_for_each_number_of_gpus():
+    text = describe_forecast(Forecast((1800.0,) * 4), [1, 3], unit="GPU", price=3.0)
+    assert [line.split() for line in text.splitlines()] == [
+        ["GPUs", "wall", "time", "GPU-hours", "price"],
+        ["1", "2", "h", "0", "min", "2.00", "6.00"],
+        ["3", "1", "h", "0", "min", "3.00", "9.00"],  # two GPUs wait for the last piece
+    ]
+    assert "price" not in describe_forecast(Forecast((1800.0,)), [1], unit="GPU", price=None)
 
 
 def test_a_training_says_the_same_of_its_steps_and_epochs():

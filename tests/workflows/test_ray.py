@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from ars.certification.settings import CertifySettings
+from ars.runs.shards import merge
 from ars.workflows.certify import certify_run
 from ars.workflows.imported_model import Given
 from ars.workflows.ray import RETRIES, RayError, certify_with_ray
 from ars.workflows.request import Request
 
 from ..conftest import CPU, records_of
+from .ray_trials import drivers_and_workers_are_killed, nodes_come_and_go
 
 SETTINGS = CertifySettings(examples=12, n_select=20, n_estimate=60, precision="float32")
 MODEL = """
@@ -54,6 +56,12 @@ def failing():
 """
 
 
+@pytest.fixture(autouse=True)
+def cluster_of_its_own(monkeypatch):
+    """Do not join a cluster that happens to run on this machine."""
+    monkeypatch.setenv("RAY_ADDRESS", "local")
+
+
 @pytest.fixture
 def own(own_code):
     """Write the models and how often a worker is to die; the request to certify one of them into a folder."""
@@ -87,6 +95,21 @@ def test_a_lost_worker_costs_its_shard_alone_and_changes_no_record(own):
 
 
 @pytest.mark.slow
+def test_a_stop_keeps_the_shards_in_flight_and_the_end_of_time_drops_them(own):
+    pytest.importorskip("ray")
+    folder, seen = Path("ray") / "certify" / "test", []
+    with pytest.raises(KeyboardInterrupt):
+        certify_with_ray(own("mortal", "ray"), device_name="cpu", over=lambda: folder.exists())
+    assert not list(folder.glob("*.jsonl"))
+    with pytest.raises(KeyboardInterrupt):
+        certify_with_ray(own("mortal", "ray"), device_name="cpu", report=seen.append, stop=lambda: len(seen) > 1)
+    there = merge(folder, partial=True)
+    assert 0 < len(there.records) < 12
+    assert len(there.records) == seen[-1].done
+    assert any("shard" in worker for at in seen for worker in at.workers)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "error", "words"),
     [("mortal", RayError, f"lost its worker {RETRIES + 1} times"), ("failing", ValueError, "no good")],
@@ -95,3 +118,13 @@ def test_a_shard_that_is_lost_repeatedly_and_an_error_of_a_worker_end_in_one_sen
     pytest.importorskip("ray")
     with pytest.raises(error, match=words):
         certify_with_ray(own(name, "ray", deaths=1000), device_name="cpu")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("trial", "images"), [(nodes_come_and_go, 300), (drivers_and_workers_are_killed, 100)])
+def test_faults_on_purpose_change_no_record(trial, images, tmp_path):
+    """Few of the faults of ray_trials.py, which says how to make many."""
+    pytest.importorskip("ray")
+    result = trial(tmp_path, images=images, events=3, seconds=5.0, seed=1)
+    assert result["equal"]
+    assert sum(result["events"].values()) > 0

@@ -11,7 +11,7 @@ from PIL import Image
 from ars.data.settings import Data
 from ars.recipes.recipe import Start, cell_name
 from ars.recipes.start_sizes import start_folder, start_of
-from ars.runs.lock import TakenError, locked
+from ars.runs.lock import BusyError, TakenError, locked
 from ars.runs.run import train_seconds, write_train_seconds
 from ars.tensors import load_tensors
 from ars.training.loop import Interrupted
@@ -96,6 +96,15 @@ def same_weights(one, other):
 
 def cell_of(recipe, runs):
     return runs / cell_name(recipe.method, recipe.data.size, recipe.sigma, recipe.seed)
+
+
+def test_a_start_that_another_process_trains_is_waited_for_wherever_it_is(growing, tmp_path):
+    """Another process may hold it as a cell of its own, in another folder."""
+    larger, cell = growing
+    for needed in (larger, cell, start_of(cell)):
+        with locked(tmp_path, "train", of=needed.identity), pytest.raises(BusyError):
+            train_run(larger, tmp_path / "run", device=CPU, starts=tmp_path)
+    assert not list(tmp_path.glob("[!.]*"))
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -154,7 +154,7 @@ def print_forecast(request: Request, options: argparse.Namespace) -> None:
     rate, each = 1 / plan.timed.draw, sum(plan.forecast.pieces) / plan.images
     print(f"{about}, {'at most ' if plan.at_most else ''}{plan.draws:,} draws")
     print(f"on {plan.device}: {rate:,.0f} draws/s, {each:.3g} s per image, {duration(plan.forecast.start)} to start")
-    unit = "GPU" if device.type == "cuda" else "process"
+    unit = "GPU" if device.type == "cuda" else "worker"
     print(describe_forecast(plan.forecast, options.on, unit=unit, price=options.price))
 
 

@@ -149,7 +149,7 @@ def print_forecast(sweep: Sweep, plan: Plan, options: argparse.Namespace, moved:
         print("the time of some cells is unknown; see above")
         return
     forecast = Forecast(tuple(row.seconds or 0.0 for row in rows))
-    unit = "GPU" if device.type == "cuda" else "process"
+    unit = "GPU" if device.type == "cuda" else "worker"
     print(describe_forecast(forecast, options.on, unit=unit, price=options.price))
 
 

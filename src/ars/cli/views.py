@@ -136,13 +136,14 @@ def describe_epoch(at: "Epoch") -> str:
 
 def describe_forecast(forecast: "Forecast", gpus: Sequence[int], *, unit: str, price: float | None) -> str:
     """A line for each number of GPUs: wall time, the hours that they are held, and the price of these."""
-    heading = f"{unit:>10}   wall time        {unit}-hours"
-    lines = [heading if price is None else f"{heading:<42} price"]
+    rows = [[f"{unit}s", "wall time", f"{unit}-hours", "price"]]
     for number in gpus:
         hours = forecast.gpu_hours(number)
-        line = f"{number:>10}   {duration(forecast.wall_seconds(number)):<14}   {hours:,.2f}"
-        lines.append(line if price is None else f"{line:<42} {price * hours:,.2f}")
-    return "\n".join(lines)
+        rows.append(
+            [str(number), duration(forecast.wall_seconds(number)), f"{hours:,.2f}", f"{(price or 0) * hours:,.2f}"]
+        )
+    columns = 3 if price is None else 4
+    return "\n".join("".join(f"{part:>15}" for part in row[:columns]) for row in rows)
 
 
 def duration(seconds: float) -> str:
