@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     )
     from ars.theory import Ball, UnsupportedThreat, certified_radius, split_noise
     from ars.workflows.evaluate import Evaluation, evaluate
+    from ars.workflows.hub import push, save
     from ars.workflows.load import load
 
 __all__ = [
@@ -70,6 +71,8 @@ __all__ = [
     "noise_map",
     "normal_like",
     "predict",
+    "push",
+    "save",
     "split_noise",
     "static_mask",
     "sukenik",
@@ -81,6 +84,7 @@ _HOMES = {
     "ars.certification.certifier": ("Certifier", "certify", "predict"),
     "ars.certification.settings": ("CertifySettings",),
     "ars.workflows.evaluate": ("Evaluation", "evaluate"),
+    "ars.workflows.hub": ("push", "save"),
     "ars.workflows.load": ("load",),
     "ars.methods.adaptive": ("adaptive",),
     "ars.methods.cohen": ("cohen",),

@@ -46,7 +46,7 @@ def _within(box, width, height):
 
 def fitted(picture, path):
     picture.save(path)
-    return (255 * read_fitted(path, 24)[0]).round().int().numpy()
+    return (255 * read_fitted(path, (24, 24))[0]).round().int().numpy()
 
 
 @pytest.mark.parametrize("size", [(24, 24), (48, 48), (50, 31), (90, 7), (1, 1), (50, 24), (24, 50), (100, 48)])

@@ -49,7 +49,7 @@ def test_a_large_jpeg_is_decoded_in_full_for_testing(tmp_path, write_image):
     benchmark = folder(root=str(tmp_path), size=16, workers=0)
     images, _ = benchmark.examples("test", range(8))
     for image, name in zip(images, benchmark.chosen.files, strict=True):
-        assert torch.equal(image, read_fitted(tmp_path / name, 16)[0])
+        assert torch.equal(image, read_fitted(tmp_path / name, (16, 16))[0])
 
 
 @pytest.mark.filterwarnings("ignore:This DataLoader will create")

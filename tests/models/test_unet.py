@@ -1,3 +1,4 @@
+import math
 from itertools import pairwise
 
 import pytest
@@ -96,9 +97,19 @@ def test_drops_whole_channels_in_training():
     assert all(isinstance(module, nn.Dropout2d) and module.p == 0.3 for module in dropouts)
 
 
-@pytest.mark.parametrize(("height", "width"), [(20, 24), (24, 20), (8, 8)])
-def test_says_which_sizes_it_takes(height, width):
-    with pytest.raises(ValueError, match=f"{height}x{width}"):
-        UNet(4)(torch.rand(1, 3, height, width))
+@pytest.mark.parametrize(("height", "width"), [(28, 28), (20, 24), (24, 17), (8, 8), (1, 5)])
+def test_an_image_of_any_size_gets_the_weights_of_its_pixels_with_a_border(height, width):
+    torch.manual_seed(0)
+    network, x = UNet(4).eval(), torch.rand(2, 3, height, width)
+    tall, wide = (max(16, 8 * math.ceil(side / 8)) for side in (height, width))
+    top, left = (tall - height) // 2, (wide - width) // 2
+    rows = (torch.arange(tall) - top).clamp(0, height - 1)
+    columns = (torch.arange(wide) - left).clamp(0, width - 1)
+    with torch.no_grad():
+        whole = network(x[:, :, rows][..., columns])
+        assert torch.equal(network(x), whole[..., top : top + height, left : left + width])
+
+
+def test_a_width_below_one_is_refused():
     with pytest.raises(ValueError, match="width >= 1"):
         UNet(0)

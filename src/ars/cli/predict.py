@@ -128,9 +128,11 @@ class Seen:
 def _read(path: Path, shape: Sequence[int], *, resize: bool) -> Seen:
     """Read an image of the shape that the model takes; resize brings others to that shape."""
     from ars.data.crops import read_fitted
-    from ars.data.image_files import conversion, read_image
+    from ars.data.image_files import Channels, conversion, read_image
 
-    seen = Seen(path, *(read_fitted(path, shape[-1]) if resize else (read_image(path), "")), conversion(path))
+    channels: Channels = 1 if shape[0] == 1 else 3
+    read = read_fitted(path, (shape[1], shape[2]), channels) if resize else (read_image(path, channels), "")
+    seen = Seen(path, *read, conversion(path, channels))
     if seen.image.shape != shape:
         height, width = seen.size
         raise ValueError(

@@ -200,7 +200,7 @@ def celeba(
         faces,
         title=f"CelebA ({len(names):,} {'aligned' if aligned else 'in-the-wild'} images), {name}",
         class_names=(f"not {name}", name),
-        side=SIDE,
+        size=(SIDE, SIDE),
         seed=seed,
         digest=f"{feature} {files.digest(names[:: max(1, len(names) // 1000)])}",
         workers=workers,

@@ -12,29 +12,34 @@ from jaxtyping import Float, Float64
 from PIL import Image
 from torch import Tensor
 
-from ars.data.image_files import as_rgb, as_tensor, open_upright, read_file
+from ars.data.image_files import Channels, as_mode, as_tensor, open_upright, read_file
 
 Box = tuple[float | int, float | int, float | int, float | int]
 """Left, upper, right, lower edge."""
+Size = tuple[int, int]
+"""Height, width."""
 ATTEMPTS = 10
 DRAWS = 4 * ATTEMPTS
 RATIOS = (3 / 4, 4 / 3)
 
 
-def random_resized_box(width: int, height: int, u: Float64[np.ndarray, " 40"], *, smallest: float) -> Box:
+def random_resized_box(
+    width: int, height: int, u: Float64[np.ndarray, " 40"], *, smallest: float, aspect: float = 1.0
+) -> Box:
     """The box of a RandomResizedCrop: area uniform in [smallest, 1], log of the aspect ratio uniform, place uniform.
 
-    u holds DRAWS uniform numbers. If no attempt fits, the largest centred box with an allowed ratio is used.
+    u holds DRAWS uniform numbers. If no attempt fits, the largest centred box with an allowed ratio is used. Ratios are
+    relative to aspect, the width by the height of the input.
     """
     for area_draw, ratio_draw, x_draw, y_draw in u.reshape(ATTEMPTS, 4):
         area = width * height * (smallest + (1 - smallest) * area_draw)
-        ratio = math.exp(math.log(RATIOS[0]) + (math.log(RATIOS[1]) - math.log(RATIOS[0])) * ratio_draw)
+        ratio = aspect * math.exp(math.log(RATIOS[0]) + (math.log(RATIOS[1]) - math.log(RATIOS[0])) * ratio_draw)
         w, h = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
         if 0 < w <= width and 0 < h <= height:
             left, top = int(x_draw * (width - w + 1)), int(y_draw * (height - h + 1))
             return left, top, left + w, top + h
-    w = min(width, round(height * RATIOS[1]))
-    h = min(height, round(width / RATIOS[0]))
+    w = min(width, round(height * aspect * RATIOS[1]))
+    h = min(height, round(width / (aspect * RATIOS[0])))
     left, top = (width - w) // 2, (height - h) // 2
     return left, top, left + w, top + h
 
@@ -64,16 +69,30 @@ def centre_box(width: int, height: int, *, short: int, side: int) -> Box:
     return box_after_resizing(width, height, short=short, left=left, top=top, side=side)
 
 
-def read_fitted(path: Path, side: int) -> tuple[Float[Tensor, "3 s s"], str]:
-    """An image file in [0, 1], fitted like the test images of a folder benchmark of that side, and what was done to it.
+def covered_box(width: int, height: int, *, size: Size) -> Box:
+    """The largest centred box of the proportions of size (height, width); of a square as centre_box has it.
+
+    >>> covered_box(100, 60, size=(30, 50)), covered_box(100, 60, size=(30, 30))
+    ((0.0, 0.0, 100.0, 60.0), (20.0, 0.0, 80.0, 60.0))
+    """
+    if size[0] == size[1]:
+        return centre_box(width, height, short=size[0], side=size[0])
+    scale = min(height / size[0], width / size[1])
+    across, down = scale * size[1], scale * size[0]
+    return (width - across) / 2, (height - down) / 2, (width + across) / 2, (height + down) / 2
+
+
+def read_fitted(path: Path, size: Size, channels: Channels = 3) -> tuple[Float[Tensor, "c h w"], str]:
+    """An image file in [0, 1], fitted like the test images of a folder benchmark of that size, and what was done to it.
 
     The latter is empty (nothing), "resized" or "resized and cropped".
     """
     picture = open_upright(read_file(path), str(path))
-    cropped = resized(*picture.size, side) != (side, side)
-    done = "" if picture.size == (side, side) else "resized and cropped" if cropped else "resized"
-    shown = cut(picture, centre_box(*picture.size, short=side, side=side), side, str(path))
-    return as_tensor(shown), done
+    box, (width, height) = covered_box(*picture.size, size=size), picture.size
+    square = size[0] == size[1]
+    cropped = resized(width, height, size[0]) != (size[1], size[0]) if square else box[0] > 0.5 or box[1] > 0.5
+    done = "" if (height, width) == size else "resized and cropped" if cropped else "resized"
+    return as_tensor(cut(picture, box, size, str(path), channels=channels)), done
 
 
 def holding_offset(length: int, side: int, points: Sequence[float], margin: int, u: float) -> int:
@@ -88,17 +107,21 @@ def holding_offset(length: int, side: int, points: Sequence[float], margin: int,
     return lowest + int(u * (highest - lowest + 1))
 
 
-def cut(picture: Image.Image, box: Box, side: int, name: str, *, fast: bool = False) -> Image.Image:
-    """The box as a side x side RGB picture, antialiased bilinear.
+def cut(
+    picture: Image.Image, box: Box, size: int | Size, name: str, *, fast: bool = False, channels: Channels = 3
+) -> Image.Image:
+    """The box as an RGB picture of this side or size (height, width), antialiased bilinear; or as a grey one.
 
-    fast lets the JPEG decoder halve large pictures while the box keeps at least side x side pixels. The pixels differ
+    fast lets the JPEG decoder halve large pictures while the box keeps at least that many pixels. The pixels differ
     from those of a full decoding, so it is for training only.
     """
+    new_height, new_width = (size, size) if isinstance(size, int) else size
     width, height = picture.size
     left, top, right, lower = box
     if fast and picture.format == "JPEG":
-        wanted = math.ceil(width * side / (right - left)), math.ceil(height * side / (lower - top))
+        wanted = math.ceil(width * new_width / (right - left)), math.ceil(height * new_height / (lower - top))
         picture.draft(picture.mode, wanted)
     across, down = picture.size[0] / width, picture.size[1] / height
     scaled = left * across, top * down, right * across, lower * down
-    return as_rgb(picture, name).resize((side, side), Image.Resampling.BILINEAR, box=scaled)
+    shown = as_mode(picture, name, channels)
+    return shown.resize((new_width, new_height), Image.Resampling.BILINEAR, box=scaled)

@@ -38,7 +38,7 @@ class Pictures(ABC):
         return open_upright(self.files.read(name), path), path
 
     @abstractmethod
-    def view(self, part: Part, index: int, key: Sequence[int]) -> UInt8[np.ndarray, "3 h w"]:
+    def view(self, part: Part, index: int, key: Sequence[int]) -> UInt8[np.ndarray, "c h w"]:
         """The model's view of a picture; everything random about it is hashed from the key."""
 
 
@@ -89,7 +89,7 @@ class DecodingPool:
     pin: bool = False
     _idle: list[tuple[DataLoader[Any], _Requests]] = field(default_factory=list)
 
-    def decode(self, queue: Iterable[Request]) -> Iterator[UInt8[Tensor, "b 3 h w"]]:
+    def decode(self, queue: Iterable[Request]) -> Iterator[UInt8[Tensor, "b c h w"]]:
         """One tensor per request."""
         loader, requests = self._idle.pop() if self._idle else self._start()
         requests.queue = queue
@@ -101,7 +101,7 @@ class DecodingPool:
         finally:
             self._idle.append((loader, requests))
 
-    def decode_part(self, part: Part) -> Iterator[UInt8[Tensor, "b 3 h w"]]:
+    def decode_part(self, part: Part) -> Iterator[UInt8[Tensor, "b c h w"]]:
         """Every picture of a part, in order, in one fixed view."""
         count = len(self.pictures.labels[part])
         starts = range(0, count, AT_ONCE)
@@ -136,16 +136,20 @@ class DecodedImages(ByteImages):
         *,
         title: str,
         class_names: Sequence[str],
-        side: int,
+        size: tuple[int, int],
+        channels: int = 3,
         seed: int = 0,
         digest: str = "",
         chosen: Chosen | None = None,
         workers: int | None = None,
         device: torch.device | None = None,
     ) -> None:
-        """workers is the number of processes (default: one per core; 0: none), digest is for caches."""
+        """size is the height and width, workers the number of processes (default: one per core; 0: none).
+
+        digest is for caches.
+        """
         self.title, self.class_names, self.seed, self.digest = title, class_names, seed, digest
-        self.shape, self.chosen = (3, side, side), chosen
+        self.shape, self.chosen = (channels, *size), chosen
         self.workers = cores() if workers is None else workers
         self._pictures = pictures
         self._here = DecodingPool(pictures, 0)

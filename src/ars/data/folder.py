@@ -22,13 +22,13 @@ from PIL import Image
 
 from ars.data.backgrounds import Pack, kept_pack, load_backgrounds
 from ars.data.benchmark import PARTS, Benchmark, Chosen, Part, part_of, share_of, uniforms
-from ars.data.crops import DRAWS, centre_box, cut, random_resized_box
+from ars.data.crops import DRAWS, Size, centre_box, covered_box, cut, random_resized_box
 from ars.data.decoding import DecodedImages, DecodingPool, Pictures, as_array, cores
 from ars.data.files import Files
-from ars.data.image_files import as_bytes, decode
+from ars.data.image_files import Channels, as_bytes, decode
 from ars.data.locate import locate
 from ars.data.pasted import Material, PastedImages
-from ars.data.settings import DataError, DataWarning
+from ars.data.settings import Augment, DataError, DataWarning
 
 SMALLEST_BOX = 0.25
 VALIDATION, TEST = 0.1, 0.1
@@ -41,34 +41,48 @@ Listing = tuple[list[str], list[int]]
 
 @dataclass(frozen=True)
 class ClassPictures(Pictures):
-    """Training shows a random box of at least the share smallest of the area, flipped half of the time.
+    """Training shows what augment says: crop is a random box of at least the share smallest, flipped half of the time.
 
-    The other parts show the centre after resizing the short side to short.
+    The other parts show the centre: of a square input after resizing the short side to short.
     """
 
-    side: int
+    size: Size
     short: int
-    smallest: float
+    smallest: float = SMALLEST_BOX
+    channels: Channels = 3
+    augment: Augment = "crop"
 
-    def view(self, part: Part, index: int, key: Sequence[int]) -> UInt8[np.ndarray, "3 s s"]:
+    def view(self, part: Part, index: int, key: Sequence[int]) -> UInt8[np.ndarray, "c h w"]:
         """The model's view of a picture."""
         picture, path = self.open(part, index)
-        if part != "train":
-            box = centre_box(*picture.size, short=self.short, side=self.side)
-            return as_bytes(cut(picture, box, self.side, path))
+        height, width = self.size
         u = uniforms(key, DRAWS + 1)
-        box = random_resized_box(*picture.size, u[:DRAWS], smallest=self.smallest)
-        square = cut(picture, box, self.side, path, fast=True)
-        return as_bytes(square.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if u[DRAWS] < 0.5 else square)
+        if part == "train" and self.augment == "crop":
+            box = random_resized_box(*picture.size, u[:DRAWS], smallest=self.smallest, aspect=width / height)
+        elif height == width:
+            box = centre_box(*picture.size, short=self.short, side=height)
+        else:
+            box = covered_box(*picture.size, size=self.size)
+        fast = part == "train" and self.augment == "crop"
+        shown = cut(picture, box, self.size, path, fast=fast, channels=self.channels)
+        flipped = part == "train" and self.augment != "none" and u[DRAWS] < 0.5
+        return as_bytes(shown.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if flipped else shown)
 
 
 def class_pictures(
-    files: Files, listings: Mapping[Part, Listing], *, side: int, short: int, smallest: float
+    files: Files,
+    listings: Mapping[Part, Listing],
+    *,
+    size: Size,
+    short: int | None = None,
+    smallest: float = SMALLEST_BOX,
+    channels: Channels = 3,
+    augment: Augment = "crop",
 ) -> ClassPictures:
     """The pictures of listings."""
     names = {part: as_array(listing[0]) for part, listing in listings.items()}
     labels = {part: np.array(listing[1], dtype=np.int64) for part, listing in listings.items()}
-    return ClassPictures(files, names, labels, side, short, smallest)
+    return ClassPictures(files, names, labels, size, short or size[0], smallest, channels, augment)
 
 
 def class_of(name: str, under: str = "") -> str:
@@ -104,25 +118,30 @@ def folder(
     backgrounds: str | None = None,
     pasted: int | None = None,
     skip_unreadable: bool = False,
+    channels: Channels = 3,
+    width: int | None = None,
+    augment: Augment = "crop",
     seed: int = 0,
     workers: int | None = None,
     device: torch.device | None = None,
 ) -> Benchmark:
-    """The benchmark of a folder: size x size inputs, or pasted x pasted images on size x size backgrounds."""
+    """The benchmark of a folder: inputs of height size, or pasted x pasted images on size x size backgrounds."""
     files = Files(locate(root, (), what="class folders of images", key="data.root"))
     workers = cores() if workers is None else workers
     listings, classes, chosen = list_classes(files, skip_unreadable=skip_unreadable, workers=workers)
     stem = Path(root).resolve().stem
     digest = files.digest(name for part in PARTS for name in listings[part][0])
     if backgrounds is None:
-        pictures = class_pictures(files, listings, side=size, short=size, smallest=SMALLEST_BOX)
+        sides = (size, width or size)
+        pictures = class_pictures(files, listings, size=sides, channels=channels, augment=augment)
         return DecodedImages(
             pictures,
             title=stem,
             class_names=classes,
-            side=size,
+            size=sides,
+            channels=channels,
             seed=seed,
-            digest=digest,
+            digest=digest if augment == "crop" else f"{digest} {augment}",
             chosen=chosen,
             workers=workers,
             device=device,
@@ -234,7 +253,7 @@ def _packed(files: Files, listings: dict[Part, Listing], digest: str, *, stem: s
         tensors: dict[str, torch.Tensor] = {}
         for part in PARTS:
             # test views for every part: the whole centre, never flipped
-            pictures = class_pictures(files, {"test": listings[part]}, side=side, short=side, smallest=1.0)
+            pictures = class_pictures(files, {"test": listings[part]}, size=(side, side))
             if not listings[part][0]:
                 raise DataError(f"{files.path}: the {part} part should hold images, found none; add some")
             tensors[part] = torch.cat(list(DecodingPool(pictures, workers).decode_part("test")))

@@ -4,6 +4,7 @@ import io
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
@@ -14,6 +15,7 @@ from torch import Tensor
 from ars.atomic import whole
 from ars.data.settings import DataError
 
+Channels = Literal[1, 3]
 SIXTEEN_BITS = ("PNG", "PPM")  # formats whose mode I has at most 16 bits; some versions of Pillow open greys as I
 WHITE_IS_ZERO = 0, 0x0106  # the value and the TIFF tag
 SAVE = "save it with 8 bits per channel"
@@ -55,9 +57,9 @@ ORIENTATION = 0x0112  # the EXIF tag
 UNREADABLE = (OSError, SyntaxError, ValueError, RuntimeError, Image.DecompressionBombError)
 
 
-def read_image(path: Path) -> Float[Tensor, "3 h w"]:
-    """An image file as RGB in [0, 1], in its EXIF orientation."""
-    return as_tensor(decode(read_file(path), str(path)))
+def read_image(path: Path, channels: Channels = 3) -> Float[Tensor, "c h w"]:
+    """An image file as RGB or grey in [0, 1], in its EXIF orientation."""
+    return as_tensor(as_mode(open_upright(read_file(path), str(path)), str(path), channels))
 
 
 def read_file(path: Path) -> bytes:
@@ -74,9 +76,9 @@ def read_file(path: Path) -> bytes:
         raise DataError(f"{path} cannot be read as an image: {error}") from error
 
 
-def as_tensor(picture: Image.Image) -> Float[Tensor, "3 h w"]:
-    """An RGB picture in [0, 1]."""
-    return to_unit(torch.from_numpy(np.array(picture)).permute(2, 0, 1))
+def as_tensor(picture: Image.Image) -> Float[Tensor, "c h w"]:
+    """An RGB or grey picture in [0, 1]."""
+    return to_unit(torch.from_numpy(as_bytes(picture)))
 
 
 def write_picture(picture: Image.Image, path: Path) -> None:
@@ -123,6 +125,12 @@ def as_rgb(picture: Image.Image, name: str) -> Image.Image:
         raise unreadable(name, error) from error
 
 
+def as_mode(picture: Image.Image, name: str, channels: Channels) -> Image.Image:
+    """The result of open_upright as RGB, or as grey, which leaves the values of grey files as they are."""
+    shown = as_rgb(picture, name)
+    return shown if channels == 3 else shown.convert("L")
+
+
 def unreadable(name: str, error: Exception) -> DataError:
     """The error for a file that is not an image or is damaged."""
     reason = "it is not an image of a known format" if "cannot identify" in str(error) else str(error)
@@ -131,10 +139,12 @@ def unreadable(name: str, error: Exception) -> DataError:
 
 EXACT = ("1", "L", "P", "RGB")
 """Modes whose colours are used as stored."""
+GREY = ("1", "L")
+"""Modes whose greys are used as stored."""
 
 
-def conversion(path: Path) -> str:
-    """How the values of a file were converted to 8-bit RGB, as a participle; empty if they were not."""
+def conversion(path: Path, channels: Channels = 3) -> str:
+    """How the values of a file were converted to 8-bit RGB or grey, as a participle; empty if they were not."""
     try:
         picture = Image.open(io.BytesIO(read_file(path)))
         if of_16_bits(picture):
@@ -142,7 +152,8 @@ def conversion(path: Path) -> str:
         if picture.has_transparency_data:
             opaque = picture.convert("RGBA").getchannel("A").getextrema() == (255, 255)
             return "" if opaque else "put on white"
-        return "" if picture.mode in EXACT else f"converted from {picture.mode}"
+        exact = EXACT if channels == 3 else GREY
+        return "" if picture.mode in exact else f"converted from {picture.mode}"
     except UNREADABLE as error:
         raise unreadable(str(path), error) from error
 
@@ -150,7 +161,7 @@ def conversion(path: Path) -> str:
 LINE, GAP, SMALLEST, COLUMNS = 12, 4, 96, 8
 
 
-def contact_sheet(images: Float[Tensor, "n 3 h w"], captions: Sequence[str]) -> Image.Image:
+def contact_sheet(images: Float[Tensor, "n c h w"], captions: Sequence[str]) -> Image.Image:
     """Images in rows, each with its caption below; small images are enlarged pixel by pixel."""
     height, width = images.shape[2:]
     zoom = max(1, round(SMALLEST / max(height, width)))
@@ -160,7 +171,7 @@ def contact_sheet(images: Float[Tensor, "n 3 h w"], captions: Sequence[str]) -> 
     draw = ImageDraw.Draw(sheet)
     for number, (image, caption) in enumerate(zip(images, captions, strict=True)):
         left, top = GAP + number % COLUMNS * cell_width, GAP + number // COLUMNS * cell_height
-        pixels = (image.permute(1, 2, 0).cpu().numpy() * 255).round().astype(np.uint8)
+        pixels = (image.expand(3, -1, -1).permute(1, 2, 0).cpu().numpy() * 255).round().astype(np.uint8)
         shown = Image.fromarray(pixels).resize((width * zoom, height * zoom), Image.Resampling.NEAREST)
         sheet.paste(shown, (left, top))
         draw.text((left, top + height * zoom), caption[: max(1, width * zoom // 6)], fill="black")
@@ -176,6 +187,6 @@ def to_unit(images: UInt8[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     return images.to(torch.float32).mul_(1 / 255)
 
 
-def as_bytes(picture: Image.Image) -> UInt8[np.ndarray, "3 h w"]:
-    """The pixels of an RGB picture, channels first."""
-    return np.array(np.asarray(picture).transpose(2, 0, 1), order="C")
+def as_bytes(picture: Image.Image) -> UInt8[np.ndarray, "c h w"]:
+    """The pixels of an RGB or grey picture, channels first."""
+    return np.array(np.atleast_3d(np.asarray(picture)).transpose(2, 0, 1), order="C")

@@ -40,10 +40,10 @@ def imagenet(
         title = "ImageNet"
     names = [name for part in PARTS for name in listings[part][0]]
     return DecodedImages(
-        class_pictures(files, listings, side=size, short=round(size * RESIZED), smallest=SMALLEST_BOX),
+        class_pictures(files, listings, size=(size, size), short=round(size * RESIZED), smallest=SMALLEST_BOX),
         title=title,
         class_names=class_names,
-        side=size,
+        size=(size, size),
         seed=seed,
         digest=f"{len(names)} {files.digest(names[:: max(1, len(names) // 1000)])}",
         workers=workers,

@@ -16,6 +16,8 @@ class DataWarning(UserWarning):
 
 Kind = Literal["digits", "cifar_backgrounds", "celeba", "imagenet", "folder"]
 
+Augment = Literal["none", "flip", "crop"]
+
 PLACES = ("root", "backgrounds")
 """The keys with the place of the data."""
 
@@ -32,8 +34,13 @@ KEYS: dict[Kind, dict[str, Any]] = {
         "pasted": None,
         "skip_unreadable": False,
         "workers": None,
+        "channels": 3,
+        "width": None,
+        "augment": "crop",
     },
 }
+LATER: dict[str, Any] = {"channels": 3, "width": None, "augment": "crop"}
+"""Keys that earlier versions lack, with their defaults: they count, and are written, only where they differ."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +60,9 @@ class Data:
         attribute: celeba: the name of the attribute to predict.
         feature: celeba: the feature that every crop contains: mouth, eyes, nose or face.
         skip_unreadable: folder: leave out files that cannot be read, with a warning, instead of refusing the folder.
+        channels: folder: 3 for RGB, 1 for grey: noise and L2 radii are those of one number per pixel.
+        width: folder: the width of an input if it is not square; size is then its height.
+        augment: folder: what training shows: crop (random crops, flipped or not), flip, or none (test views).
         workers: decoding processes (celeba, imagenet, folder); they change no pixel. null: one per core.
     """
 
@@ -68,6 +78,9 @@ class Data:
     feature: str | None = None
     skip_unreadable: bool | None = None
     workers: int | None = None
+    channels: int | None = None
+    width: int | None = None
+    augment: Augment | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in KEYS:
@@ -85,7 +98,20 @@ class Data:
             raise ValueError("data.kind folder needs data.root, the folder with a folder of images for each class")
         if self.kind == "folder" and (self.backgrounds is None) != (self.pasted is None):
             raise ValueError("to paste images of a folder on backgrounds, give both data.backgrounds and data.pasted")
-        for name, least in (("seed", 0), ("passes", 1), ("size", 1), ("padding", 0), ("pasted", 1), ("workers", 0)):
+        if self.channels not in (None, 1, 3):
+            raise ValueError(f"data.channels must be 1 (grey) or 3 (RGB), got {self.channels}")
+        later = next((name for name in LATER if getattr(self, name) not in (None, LATER[name])), None)
+        if later and self.backgrounds is not None:
+            raise ValueError(f"data.{later} is for images without backgrounds; leave it or data.backgrounds out")
+        for name, least in (
+            ("seed", 0),
+            ("passes", 1),
+            ("size", 1),
+            ("width", 1),
+            ("padding", 0),
+            ("pasted", 1),
+            ("workers", 0),
+        ):
             value = getattr(self, name)
             if value is not None and value < least:
                 raise ValueError(f"data.{name} must be at least {least}, got {value}")
@@ -116,3 +142,14 @@ class Data:
         """The seed and the keys of this kind, with the kind's defaults for missing ones."""
         given = {name: value for name in KEYS[self.kind] if (value := getattr(self, name)) is not None}
         return {"seed": self.seed, **KEYS[self.kind], **given}
+
+    @property
+    def recorded(self) -> dict[str, Any]:
+        """The options as recipes hold them."""
+        return {name: value for name, value in self.options.items() if name not in LATER or value != LATER[name]}
+
+
+def with_later(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The data part of a recipe with the keys that it lacks because they have their defaults."""
+    later = LATER.items() if data.get("kind") == "folder" else ()
+    return {**dict(later), **data}

@@ -7,8 +7,8 @@ from torch.nn import functional as F
 DEEPEST = 1202
 
 
-def cifar_resnet(depth: int, classes: int, *, block_scale: float = 1.0) -> "CifarResNet":
-    """A CIFAR ResNet (20, 32, ..., 110) for normalised RGB images [b, 3, h, w] of any size, with random weights.
+def cifar_resnet(depth: int, classes: int, *, block_scale: float = 1.0, in_channels: int = 3) -> "CifarResNet":
+    """A CIFAR ResNet (20, 32, ..., 110) for normalised images [b, in_channels, h, w] of any size, with random weights.
 
     block_scale is the initial scale of every block's last norm. With 0 the blocks start as identities, which speeds up
     the training of deep networks (Goyal et al., 2017, section 5.1).
@@ -16,16 +16,16 @@ def cifar_resnet(depth: int, classes: int, *, block_scale: float = 1.0) -> "Cifa
     blocks, remainder = divmod(depth - 2, 6)
     if remainder or not 8 <= depth <= DEEPEST:
         raise ValueError(f"a CIFAR ResNet has depth 6n + 2 (20, 32, 44, 56, 110), from 8 to {DEEPEST}, got {depth}")
-    network = CifarResNet(blocks, check_classes(classes))
+    network = CifarResNet(blocks, check_classes(classes), in_channels)
     for block in (*network.layer1, *network.layer2, *network.layer3):
         assert isinstance(block, BasicBlock)
         nn.init.constant_(block.bn2.weight, block_scale)
     return network
 
 
-def resnet50(classes: int) -> "ResNet50":
-    """ResNet-50 v1.5 for normalised RGB images [b, 3, h, w] of any size, with random weights."""
-    return ResNet50(check_classes(classes))
+def resnet50(classes: int, in_channels: int = 3) -> "ResNet50":
+    """ResNet-50 v1.5 for normalised images [b, in_channels, h, w] of any size, with random weights."""
+    return ResNet50(check_classes(classes), in_channels)
 
 
 class CifarResNet(nn.Module):
@@ -35,9 +35,9 @@ class CifarResNet(nn.Module):
     whole map with one linear layer for every size, and is the same at 32x32.
     """
 
-    def __init__(self, blocks: int, classes: int) -> None:
+    def __init__(self, blocks: int, classes: int, in_channels: int = 3) -> None:
         super().__init__()
-        self.conv1 = conv(3, 16, 3)
+        self.conv1 = conv(in_channels, 16, 3)
         self.bn1 = nn.BatchNorm2d(16)
         self.layer1 = nn.Sequential(*(BasicBlock(16, 16) for _ in range(blocks)))
         self.layer2 = nn.Sequential(BasicBlock(16, 32, stride=2), *(BasicBlock(32, 32) for _ in range(blocks - 1)))
@@ -45,7 +45,7 @@ class CifarResNet(nn.Module):
         self.fc = nn.Linear(64, classes)
         he_init(self)
 
-    def forward(self, x: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b classes"]:
+    def forward(self, x: Float[Tensor, "b c h w"]) -> Float[Tensor, "b classes"]:
         """The logits."""
         x = F.relu(self.bn1(self.conv1(x)), inplace=True)
         x = self.layer3(self.layer2(self.layer1(x)))
@@ -56,9 +56,9 @@ class CifarResNet(nn.Module):
 class ResNet50(nn.Module):
     """4 stages of 3, 4, 6, 3 bottleneck blocks; names and shapes of the parameters and buffers are torchvision's."""
 
-    def __init__(self, classes: int) -> None:
+    def __init__(self, classes: int, in_channels: int = 3) -> None:
         super().__init__()
-        self.conv1 = conv(3, 64, 7, stride=2)
+        self.conv1 = conv(in_channels, 64, 7, stride=2)
         self.bn1 = nn.BatchNorm2d(64)
         self.layer1 = bottlenecks(64, 64, blocks=3, stride=1)
         self.layer2 = bottlenecks(256, 128, blocks=4, stride=2)
@@ -67,7 +67,7 @@ class ResNet50(nn.Module):
         self.fc = nn.Linear(2048, classes)
         he_init(self)
 
-    def forward(self, x: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b classes"]:
+    def forward(self, x: Float[Tensor, "b c h w"]) -> Float[Tensor, "b classes"]:
         """The logits."""
         x = F.relu(self.bn1(self.conv1(x)), inplace=True)
         x = F.max_pool2d(x, 3, stride=2, padding=1)

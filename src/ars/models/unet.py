@@ -17,7 +17,8 @@ class UNet(nn.Module):
     The levels have widths c, 2c, 4c, 8c with c = ``width``: 32 on CIFAR-10, 64 on CelebA, 16 on ImageNet in the paper.
     At c = 32 and 32x32, with multiply-adds counted as two operations, it takes 3% less than the paper's .30 GFLOP: the
     1x1 convolutions run before the upsampling instead of after, which gives the same function. Each weight sees at
-    least 44 pixels on every side. The weights of a new network scatter around .5.
+    least 44 pixels on every side. The weights of a new network scatter around .5. An image whose sides are not
+    divisible by 8, or are below 16, gets a border first.
     """
 
     def __init__(self, width: int, in_channels: int = 3) -> None:
@@ -35,19 +36,33 @@ class UNet(nn.Module):
 
     def forward(self, released: Float[Tensor, "b c h w"]) -> Float[Tensor, "b 1 h w"]:
         """One weight per pixel, in float32 whatever the precision of the convolutions."""
-        check_size(*released.shape[-2:])
+        height, width = released.shape[-2:]
+        (top, bottom), (left, right) = border(height), border(width)
         x, skips = released, []
+        if top or bottom or left or right:  # not mirrored, because a border may be wider than the image
+            x = F.pad(x, (left, right, top, bottom), mode="replicate")
         for encode, shrink in zip(self.encoders, self.downs, strict=True):
             skips.append(encode(x))
             x = shrink(skips[-1])
         x = self.bottom(x)
         for halve, decode, skip in reversed(list(zip(self.halvings, self.decoders, skips, strict=True))):
             x = decode(torch.cat([upsample(halve, x), skip], dim=1))
-        return torch.sigmoid(self.to_mask(x).float())
+        weights = torch.sigmoid(self.to_mask(x).float())
+        return weights[..., top : top + height, left : left + width]
+
+
+def border(side: int) -> tuple[int, int]:
+    """How many pixels are added before and after a side so that every level halves it.
+
+    >>> border(32), border(28), border(5)
+    ((0, 0), (2, 2), (5, 6))
+    """
+    added = max(2 * STRIDE, -(-side // STRIDE) * STRIDE) - side
+    return added // 2, added - added // 2
 
 
 def check_size(height: int, width: int) -> None:
-    """Refuse images of unsuitable size: reflect padding needs two pixels per side at the deepest level."""
+    """Refuse images that need a border: reflect padding needs two pixels per side at the deepest level."""
     if height % STRIDE or width % STRIDE or min(height, width) < 2 * STRIDE:
         raise ValueError(
             f"the U-Net needs a height and a width divisible by {STRIDE} and at least {2 * STRIDE}, "

@@ -32,16 +32,17 @@ def _classifier(recipe: Recipe, inputs: Inputs) -> nn.Module:
     """The network behind its normalisation; an imported classifier has its own normalisation."""
     if recipe.classifier.factory is not None:
         return import_classifier(recipe.classifier.factory)
-    return nn.Sequential(Normalize(*inputs.moments()), _network(recipe, len(inputs.class_names)))
+    return nn.Sequential(Normalize(*inputs.moments()), _network(recipe, len(inputs.class_names), inputs.shape[0]))
 
 
-def _network(recipe: Recipe, classes: int) -> nn.Module:
+def _network(recipe: Recipe, classes: int, channels: int) -> nn.Module:
     if recipe.classifier.name == "small_cnn":
-        return small_cnn(classes, width=recipe.classifier.width)
+        return small_cnn(classes, width=recipe.classifier.width, in_channels=channels)
     if recipe.classifier.name == "cifar_resnet":
-        return cifar_resnet(recipe.classifier.depth, classes, block_scale=recipe.classifier.block_scale)
+        depth, scale = recipe.classifier.depth, recipe.classifier.block_scale
+        return cifar_resnet(depth, classes, block_scale=scale, in_channels=channels)
     if recipe.classifier.name == "resnet50":
-        return resnet50(classes)
+        return resnet50(classes, channels)
     assert_never(recipe.classifier.name)
 
 

@@ -186,7 +186,7 @@ class Recipe:
 
     def resolved(self) -> dict[str, Any]:
         """All values, with the data keys of this kind only, and with the method's options if there are any."""
-        parts = {"data": {"kind": self.data.kind, **self.data.options}, "certify": self.certify.recorded()}
+        parts = {"data": {"kind": self.data.kind, **self.data.recorded}, "certify": self.certify.recorded()}
         content = {**asdict(self), **parts}
         if not self.options:
             del content["options"]

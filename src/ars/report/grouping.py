@@ -8,6 +8,7 @@ from itertools import groupby, pairwise
 import numpy as np
 
 from ars.certification.bounds import Bound
+from ars.data.settings import with_later
 from ars.methods.registry import methods
 from ars.report.measures import Lead, Outcomes, heading_of, method_name, outcomes, paired_lead
 from ars.runs.paths import NOT_OF_WEIGHTS
@@ -158,6 +159,8 @@ def same_training(one: object, other: object, name: str = "") -> bool:
         return True
     if not (isinstance(one, dict) and isinstance(other, dict)):
         return one == other
+    if name == "data":
+        one, other = with_later(one), with_later(other)
     shared = one.keys() & other.keys()
     return all(same_training(one[key], other[key], f"{name}.{key}".lstrip(".")) for key in shared)
 

@@ -13,7 +13,7 @@ from ars.atomic import write_whole
 from ars.certification.bounds import BOUNDS, Bound
 from ars.certification.certificate import Certificate
 from ars.certification.settings import Schedule
-from ars.data.settings import PLACES
+from ars.data.settings import PLACES, with_later
 from ars.methods.registry import methods
 from ars.runs.paths import BENCHMARK, ENVIRONMENT, FILES, MAIN, RECIPE, STAGES, TIMING, records_folder
 from ars.runs.records import Record, ReportError
@@ -24,7 +24,7 @@ from ars.untrusted import parse_json, parse_yaml, read_text
 
 Item = TypeVar("Item")
 
-NOT_OF_TEST = {"passes", "padding", "workers"}
+NOT_OF_TEST = {"passes", "padding", "workers", "augment"}
 """Data keys that change no test input."""
 SEEN = {*PLACES, "skip_unreadable"}
 """Data keys that may differ between runs if both recorded statistics of their images, which would show the effect."""
@@ -41,7 +41,7 @@ class Inputs:
     def same(self, other: "Inputs") -> bool:
         """Whether no difference is known; keys that only one recipe has are ignored, as of a later version."""
         seen = bool(self.images and other.images)
-        mine, theirs = ({"seed": 0, **inputs.data} for inputs in (self, other))
+        mine, theirs = ({"seed": 0, **with_later(inputs.data)} for inputs in (self, other))
         keys = (mine.keys() & theirs.keys()) - NOT_OF_TEST - (SEEN if seen else set())
         if self.order != other.order:
             return False

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from copy import copy
+from importlib import import_module
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -56,6 +58,22 @@ class SmoothedClassifier(nn.Module):
     def radius(self, p_plus: float, p_minus: float, *, norm: Norm, dim: int) -> float:
         """The certified radius if the label has probability at least p_plus and every other class at most p_minus."""
         return self.mechanism.radius(p_plus, p_minus, norm=norm, dim=dim)
+
+    # the usual names of huggingface_hub's mixin; found by name, because what knows run folders lies above this package
+
+    @staticmethod
+    def from_pretrained(name: str, **options: Any) -> "SmoothedClassifier":
+        """ars.load: from a run folder, a pretrained name, or a repository user/name of the Hugging Face Hub."""
+        model: SmoothedClassifier = import_module("ars").load(name, **options)
+        return model
+
+    def save_pretrained(self, folder: str) -> None:
+        """ars.save: write a model that ars.load returned to a folder to share, with a model card."""
+        import_module("ars").save(self, folder)
+
+    def push_to_hub(self, repository: str, *, private: bool = False) -> str:
+        """ars.push: upload a model that ars.load returned to user/name; returns its address."""
+        return str(import_module("ars").push(self, repository, private=private))
 
     def localise(self, images: Images) -> Sequence[Composition]:
         """For each image, the mechanism of its votes and radius; with fixed noise it is the same for all images."""

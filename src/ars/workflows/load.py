@@ -235,8 +235,31 @@ def load(
 ) -> SmoothedClassifier:
     """The smoothed classifier, in eval mode, from a run folder of `ars train`, or a pretrained one such as "digits".
 
-    It is the model that `ars certify` certifies; pass it to ars.certify or ars.predict. If the run was trained around
-    your own classifier, name it again (package:name): code that a folder names is never imported on its own. The data
-    is needed only for Sukenik et al.'s noise, which is measured from training images.
+    If there is no such folder, "user/name" is a repository of the Hugging Face Hub that ars.push made. It is the model
+    that `ars certify` certifies; pass it to ars.certify or ars.predict. If the run was trained around your own
+    classifier, name it again (package:name): code that a folder names is never imported on its own. The data is needed
+    only for Sukenik et al.'s noise, which is measured from training images.
     """
-    return load_without_data(find_run(Path(folder).expanduser()), torch.device(device), classifier=classifier)[1]
+    path = find_run(Path(folder).expanduser())
+    run = fetch(str(folder)) if is_repository(path) else path
+    model = load_without_data(run, torch.device(device), classifier=classifier)[1]
+    model.run_folder = run  # type: ignore[assignment]  # where save and push find what describes the model
+    return model
+
+
+def is_repository(path: Path) -> bool:
+    """Whether a path can only be a name on the Hub: user/name, with no such folder here, nor a folder user."""
+    return len(path.parts) == 2 and not path.is_absolute() and not path.parent.exists()
+
+
+def fetch(repository: str) -> Path:
+    """Download what a model is loaded from, or find it in the cache of huggingface_hub."""
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(repository, allow_patterns=[RECIPE, BENCHMARK, MODEL]))
+    except Exception as error:  # of the network, or of the name
+        first = f"{type(error).__name__}: {error}".strip().partition("\n")[0]
+        raise RecipeError(
+            f"there is no run folder at {repository}, and the Hugging Face Hub gave none of that name ({first})"
+        ) from error
