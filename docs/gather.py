@@ -6,7 +6,6 @@ rewritten to their new places; linked files of the repository are copied; a link
     python docs/gather.py && zensical build --strict
 """
 
-import base64
 import json
 import os
 import re
@@ -62,14 +61,10 @@ def read_notebook(path: Path) -> str:
             written.append(source)
             continue
         written.append(f"```python\n{source}\n```")
-        for output in cell["outputs"]:
-            data = output.get("data", {})
-            if picture := data.get("image/png"):
-                png = base64.b64encode(base64.b64decode(picture)).decode()
-                written.append(f"![{cell['metadata']['alt']}](data:image/png;base64,{png})")
-            else:
-                text = "".join(output.get("text") or data["text/plain"])
-                written.append(f"```text\n{text.rstrip()}\n```")
+        if printed := "".join("".join(output.get("text", "")) for output in cell["outputs"]):
+            written.append(f"```text\n{printed.rstrip()}\n```")
+        for picture in (output["data"]["image/png"] for output in cell["outputs"] if "data" in output):
+            written.append(f"![{cell['metadata']['alt']}](data:image/png;base64,{''.join(picture.split())})")
     name = path.relative_to(ROOT)
     written.append(f"*This page is `{name}` of the repository: open it in Jupyter and change it.*")
     return "\n\n".join(written) + "\n"
@@ -79,7 +74,7 @@ def gather() -> None:
     """Write build/pages anew."""
     shutil.rmtree(PAGES, ignore_errors=True)
     documents = {*(ROOT / "docs").rglob("*.md"), *(ROOT / name for name in BESIDE)}
-    waiting = documents | {*(ROOT / "notebooks").glob("*.ipynb"), *(ROOT / "docs").glob("*.css")}
+    waiting = documents | {*(ROOT / "notebooks").glob("*.ipynb"), *(ROOT / "docs").glob("*.[cj]s*")}
     done: set[Path] = set()
     while waiting:
         source = waiting.pop()
