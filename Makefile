@@ -9,7 +9,11 @@ TEST_ENV := OMP_NUM_THREADS=1
 RESULTS_VENV := .venv-results
 RESULTS_NEEDS := numpy scipy PyYAML pydantic rich pillow matplotlib jinja2
 
-.PHONY: demo results test test-all lint clean
+# what make docs needs: the extra docs alone, without the package and torch
+DOCS_VENV := .venv-docs
+EXTRA = $(PYTHON) -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['$(1)'])"
+
+.PHONY: demo results docs notebooks test test-all lint clean
 
 demo: $(VENV)/.demo
 	$(BIN)/ars demo
@@ -18,6 +22,16 @@ demo: $(VENV)/.demo
 # the tables, figures and page of results/, from its records alone; byte-equal tables on every machine
 results: $(RESULTS_VENV)/.ready
 	$(RESULTS_VENV)/bin/ars results
+
+# the site in build/site; a link that leads nowhere is an error
+docs: $(DOCS_VENV)/.ready
+	$(DOCS_VENV)/bin/python docs/gather.py
+	$(DOCS_VENV)/bin/zensical build --strict
+
+# run the notebooks again and keep their output
+notebooks: $(VENV)/.demo
+	$(BIN)/python -m pip install --quiet -c constraints.txt $$($(call EXTRA,notebooks))
+	$(BIN)/jupyter nbconvert --to notebook --execute --inplace --ExecutePreprocessor.record_timing=False notebooks/*.ipynb
 
 test: lint
 	$(TEST_ENV) $(BIN)/python -m pytest -n auto -m "not slow and not gpu"
@@ -43,10 +57,15 @@ $(RESULTS_VENV)/.ready: pyproject.toml constraints.txt
 	$(RESULTS_VENV)/bin/python -m pip install --quiet --no-deps -e .
 	touch $@
 
+$(DOCS_VENV)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(DOCS_VENV)
+	$(DOCS_VENV)/bin/python -m pip install --quiet -c constraints.txt $$($(call EXTRA,docs))
+	touch $@
+
 $(VENV)/.dev: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
 	touch $@ $(VENV)/.demo
 
 clean:
-	rm -rf $(VENV) $(RESULTS_VENV) runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(RESULTS_VENV) $(DOCS_VENV) build runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -19,7 +19,7 @@ from pathlib import Path
 from ars.theory.rounding import truncate
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENTS = (ROOT / "README.md", ROOT / "EXPERIMENTS.md", *sorted((ROOT / "docs").glob("*.md")))
+DOCUMENTS = (ROOT / "README.md", ROOT / "EXPERIMENTS.md", *sorted((ROOT / "docs").rglob("*.md")))
 MARKED = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- end -->)", flags=re.DOTALL)
 MAIN = ("cohen", "static_mask", "adaptive")
 METHODS = {"cohen": "Cohen et al.", "static_mask": "static mask", "adaptive": "ARS", "unicr": "UniCR"}
@@ -220,6 +220,52 @@ def tables() -> str:
     return markdown("table | what it shows", rows, left=2)
 
 
+def by_draws() -> str:
+    """The largest certified Linf radius at sigma = .5 on 3 x 32 x 32 inputs, by the number of draws."""
+    from ars.certification.bounds import lower_bound
+    from ars.theory import rs_radius_linf
+
+    rows = []
+    for n in (100, 1_000, 10_000, 100_000):
+        bounds = [lower_bound(n * share // 100, n, 0.001) for share in (100, 99, 90)]
+        rows.append([f"{n:,}", *(truncate(255 * rs_radius_linf(0.5, 3072, p, 1 - p), 2) for p in bounds)])
+    return markdown("N | all votes agree | 99% agree | 90% agree", rows)
+
+
+def by_noise() -> str:
+    """What the noise level costs and buys at k = 96."""
+    columns, rows = ("standard", "≥ 1/255", "≥ 2/255", "average radius (/255)"), []
+    for sigma in ("0.25", "0.5", "1"):
+        for name in ("cohen", "adaptive"):
+            row = find("measures", "96", sigma, method=METHODS[name])
+            rows.append([sigma, METHODS[name], *(row[column] for column in columns)])
+    return markdown(f"σ | method | {' | '.join(columns)}", rows, left=2)
+
+
+def cells_of_sweeps() -> str:
+    """Which sweep makes which cell: one row for the settings of a sweep with the same methods and seeds."""
+    from ars.recipes.read import SWEEPS
+    from ars.recipes.recipe import Recipe
+    from ars.workflows.sweeps.file import read_sweep
+
+    rows: dict[tuple[str, ...], list[str]] = {}
+    for path in sorted(SWEEPS.glob("*.yaml")):
+        found: dict[tuple[str, str], list[Recipe]] = {}
+        for cell in read_sweep(path).cells:
+            at = f"{cell.k}, " if cell.k else ""
+            found.setdefault((f"{at}{cell.recipe.sigma:g}", f"{cell.recipe.certify.n_estimate:,}"), []).append(
+                cell.recipe
+            )
+        for (setting, n), recipes in found.items():
+            names = dict.fromkeys(METHODS[recipe.method] for recipe in recipes)
+            seeds = dict.fromkeys(str(recipe.seed) for recipe in recipes)
+            rows.setdefault((f"`{path.stem}`", recipes[0].data.kind, ", ".join(names), ", ".join(seeds), n), []).append(
+                setting
+            )
+    shown = [[sweep, kind, "; ".join(settings), *others] for (sweep, kind, *others), settings in rows.items()]
+    return markdown("sweep | benchmark | k, σ | methods | seeds | N", shown, left=6)
+
+
 SPEED = " | usual protocol, s per image | this library, s per image | ratio"
 BOUNDS = "of bf16 peak | of copy bandwidth | first call, s | peak memory, GB"
 LIMITS = ("of_peak:.2f", "of_bandwidth:.2f", "first_call_s:.1f", "peak_gb:.1f")
@@ -240,6 +286,10 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "rivals": rivals,
     "masks": partial(excerpt, "masks", MASKS, METHODS.values(), left=3),
     "times": times,
+    "by-draws": by_draws,
+    "by-noise": by_noise,
+    "masks-digits": partial(excerpt, "masks", MASKS.removeprefix("k | σ | "), METHODS.values(), left=1),
+    "cells-of-sweeps": cells_of_sweeps,
     "sweeps": sweeps,
     "imagenet-scale": imagenet,
     "tables": tables,
