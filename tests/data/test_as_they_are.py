@@ -13,7 +13,7 @@ from ars.cli.main import main
 from ars.data.benchmark import open_benchmark
 from ars.data.folder import folder
 from ars.data.settings import LATER, Data
-from ars.recipes.recipe import Recipe
+from ars.recipes.recipe import Recipe, Start
 from ars.report.grouping import same_training
 from ars.runs.run import Inputs, load_runs
 
@@ -79,6 +79,11 @@ def test_later_keys_count_and_are_written_only_where_they_differ():
         assert not same_training(plain.resolved(), other.resolved())
     inputs = [Inputs(recipe.resolved()["data"]) for recipe in (plain, *others)]
     assert [inputs[0].same(other) for other in inputs] == [True, False, False, True]  # augment changes no test image
+
+
+def test_a_start_on_squares_does_not_go_with_oblong_images():
+    with pytest.raises(ValueError, match="square"):
+        Recipe(data=Data("folder", root="photos", size=64, width=96), start=Start(size=32))
 
 
 @pytest.mark.parametrize("key", [{"channels": 1}, {"width": 9}, {"augment": "none"}])

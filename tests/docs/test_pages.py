@@ -6,7 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
+from ars.adapters import Adapted
 from ars.cli.main import main
 from ars.recipes.read import read_recipe
 
@@ -47,7 +49,7 @@ def test_every_target_of_the_makefile_that_the_readme_names_exists():
 def test_the_road_from_a_model_and_photos_to_a_table(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
-    model, photos, commands, _, table, predict = read("docs/own-model.md")[1]
+    *_, model, photos, commands, _, table, predict = read("docs/own-model.md")[1]
     (tmp_path / "my_model.py").write_text(model)
     run(photos, "own-model.md")
     for command in (*commands.splitlines(), *predict.splitlines()):
@@ -61,6 +63,21 @@ def test_the_road_from_a_model_and_photos_to_a_table(tmp_path, monkeypatch, caps
     for row in shown:  # votes may differ on another device
         number, *_ = row.split(",")
         assert row.split(",")[:4] == written[int(number) + 1].split(",")[:4]
+
+
+def test_the_road_in_python_to_a_table_and_a_curve(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    names = run(read("docs/own-model.md")[1][0], "own-model.md")
+    assert "| model | " in capsys.readouterr().out
+    assert names["accuracy"][0] > 0.5
+    assert (tmp_path / "curve.svg").is_file()
+
+
+def test_the_adapters_on_the_page_exist(monkeypatch):
+    code = read("docs/own-model.md")[1][1]
+    adapted = Adapted(torch.nn.Flatten(), mean=[0.5], std=[0.5])
+    monkeypatch.setattr("ars.adapters.transformers.from_transformers", lambda path: adapted)
+    assert run(code, "own-model.md")["model"].classifier is adapted
 
 
 def test_the_batch_that_went_wrong_can_be_looked_at(tmp_path, monkeypatch):

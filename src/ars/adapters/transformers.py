@@ -30,7 +30,7 @@ def from_transformers(model: str | nn.Module, processor: Any = None) -> Adapted:
             processor = AutoImageProcessor.from_pretrained(name)
         network: Any = model
         if name is model:
-            network = AutoModelForImageClassification.from_pretrained(name, use_safetensors=True)
+            network = AutoModelForImageClassification.from_pretrained(name, use_safetensors=True, dtype=torch.float32)
             network.name_or_path = ""  # the place of the files is no property of the model
     except Exception as error:  # of files, of the Hub, of the configuration
         first = f"{type(error).__name__}: {error}".strip().partition("\n")[0]

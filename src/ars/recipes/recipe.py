@@ -170,6 +170,9 @@ class Recipe:
         if self.start is not None and "size" not in self.data.options:
             raise ValueError(f"start needs other image sizes, but data.kind {self.data.kind} has one; set it to null")
 
+        if self.start is not None and self.data.width is not None:
+            raise ValueError("a start has square images, so it does not go with data.width; set start to null")
+
     @property
     def passed(self) -> tuple[int, ...]:
         """The sizes of start.through that are below the recipe's own."""

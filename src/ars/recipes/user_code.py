@@ -114,7 +114,8 @@ def check_fit(
         ) from error
     if not isinstance(logits, torch.Tensor):
         raise ValueError(
-            f"{name} gives a {type(logits).__name__} for an image, expected a tensor of logits [b, classes]"
+            f"{name} gives a {type(logits).__name__} for an image, expected a tensor of logits [b, classes]; for a "
+            "classifier of transformers use ars.adapters.from_transformers, or --model transformers:PATH"
         )
     shape, classes = list(logits.shape), len(benchmark.class_names)
     if shape != [1, classes]:

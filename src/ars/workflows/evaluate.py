@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -119,7 +119,7 @@ def evaluate(
     radii: Sequence[float] = (),
     tolerance: float | None = None,
     seed: int | None = None,
-    precision: Precision | None = None,
+    precision: Precision | Literal["auto"] = "auto",
     exact: bool = False,
     class_names: Sequence[str] | None = None,
     name: str = "model",
@@ -161,7 +161,7 @@ def evaluate(
             radii=tuple(radii),
             tolerance=tolerance,
             seed=seed if seed is not None else begun.seed if begun else fresh_seed(),
-            precision=precision or "auto",
+            precision=precision,
             exact=exact,
         )
         request = Request(folder, settings, given=Held(name, copy, images), at_most=True)

@@ -139,8 +139,8 @@ def make_card(recipe: Recipe, title: str, run: Run | None) -> str:
         to_markdown(make_table(make_sections([run]))),
         f"- Noise of the steps, in pixel units: {levels}.",
         f"- Norm: {norm_name(settings.norm)}. Draws per image: {settings.schedule}, after {settings.n_select} that "
-        f"choose the class. Failure probability of a certificate: α = {settings.alpha}. Precision: {settings.precision}. "
-        f"Certified in {mode}.",
+        f"choose the class. Failure probability of a certificate: α = {settings.alpha}.",
+        f"- Precision: {settings.precision}. Certified in {mode}.",
         f"- {run.judged}; the votes of each are in `{CERTIFY}/{MAIN}/{PACKED}`.",
         f"- Digest of the model: {run.model}.\n",
         f"```\n{certify_command(run)}\n```\n",
