@@ -13,7 +13,22 @@ from ars.cli.errors import describe_error, plain_warnings, say, usable_streams
 try:
     from ars import __version__
     from ars.certification.memory import is_short_of_memory
-    from ars.cli import attack, certify, data, demo, pack, predict, radius, recipes, report, results, sweep, train, vote
+    from ars.cli import (
+        attack,
+        certify,
+        data,
+        demo,
+        pack,
+        play,
+        predict,
+        radius,
+        recipes,
+        report,
+        results,
+        sweep,
+        train,
+        vote,
+    )
     from ars.recipes.read import KINDS, one_of, suggestion
     from ars.workflows.processes import WorldError, read_world
 except KeyboardInterrupt:  # before main could say so
@@ -23,7 +38,7 @@ except ModuleNotFoundError as error:
     say(f"ars: {describe_error(error)}")
     sys.exit(2)
 
-COMMANDS = (demo, train, certify, vote, attack, predict, report, recipes, sweep, pack, results, radius, data)
+COMMANDS = (demo, play, train, certify, vote, attack, predict, report, recipes, sweep, pack, results, radius, data)
 
 
 class Parser(argparse.ArgumentParser):
