@@ -8,8 +8,9 @@ from ars.cli.interrupt import terminable
 from ars.cli.options import Subparsers, add_command
 
 TEACH = """\
-Open a page on which you pick or drop an image, choose models and noise, and watch the votes fill up, the certified radius
-grow, and an attack try to change the label. It uses the models that come with ars, and needs no network and no GPU.
+Open a page on which you pick or drop an image, choose models and noise, and watch the votes fill up, the certified
+radius grow, and an attack try to change the label. It uses the models that come with ars, and needs no network and no
+GPU.
 
   ars play
   ars play --port 8080 --no-browser                 then open http://127.0.0.1:8080 yourself

@@ -1,6 +1,6 @@
 """The playground's results as HTML: votes and radius, one draw taken apart, attacked images; no layout of gradio's."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -9,14 +9,12 @@ from typing import Any
 
 import numpy as np
 from jinja2 import Environment, StrictUndefined
-from markupsafe import Markup
 from numpy.typing import NDArray
 from PIL import Image
 
 from ars.methods.registry import methods
-from ars.play.session import ALPHA, JUDGED, NORM, Attacked, Count, Player
-from ars.report.measures import show_grid_radius, unit_name
-from ars.report.page import style_of
+from ars.play.session import DRAWS, NORM, Attacked, Count, Player
+from ars.report.measures import in_units, rounded, show_grid_radius, unit_name
 from ars.report.pipeline_figure import StageRow
 from ars.report.style import css_name, data_uri, looks_of
 
@@ -36,7 +34,8 @@ class Panel:
 
 def votes(panels: Sequence[Panel]) -> str:
     """The label, the certified radius and the votes of each model."""
-    return _render("votes", panels, most=max((panel.count.most for panel in panels if panel.count), default=None))
+    most = max((panel.count.most for panel in panels if panel.count), default=None)
+    return _render("votes", panels, most=most)
 
 
 def stages(panels: Sequence[Panel]) -> str:
@@ -50,17 +49,32 @@ def attacks(panels: Sequence[Panel]) -> str:
 
 
 def style() -> str:
-    """The stylesheet, with the report's colours of the methods."""
-    return style_of(looks_of(methods())) + _read("page.css")
+    """The stylesheet, with the report's colours of the methods, lighter on a dark screen."""
+    colours = {css_name(name): look.colour for name, look in looks_of(methods()).items()}
+    light = "".join(f".play .{name} {{ --c: {colour}; }}\n" for name, colour in colours.items())
+    dark = "".join(
+        f".dark .play .{name} {{ --c: color-mix(in srgb, {colour} 60%, #ffffff); }}\n"
+        for name, colour in colours.items()
+    )
+    return light + dark + _read("page.css")
 
 
 def radius_name(radius: float) -> str:
-    """A radius of the grid in levels.
+    """A certified radius, which is one of the grid.
 
     >>> radius_name(11 / 510), radius_name(4 / 255)
     ('5.5/255', '4.0/255')
     """
     return show_grid_radius(radius, NORM, 1) + unit_name(NORM)
+
+
+def attack_name(radius: float, times: int) -> str:
+    """The radius of an attack, rounded: nothing is certified there.
+
+    >>> attack_name(15 / 510, 3)
+    '22.5/255'
+    """
+    return rounded(in_units(times * radius, NORM)) + unit_name(NORM)
 
 
 def picture(image: NDArray[np.floating[Any]], *, mask: bool = False) -> str:
@@ -76,15 +90,14 @@ def picture(image: NDArray[np.floating[Any]], *, mask: bool = False) -> str:
 
 
 def _render(name: str, panels: Sequence[Panel], **more: Any) -> str:
-    macros: Mapping[str, Any] = vars(_macros())
-    return str(macros[name](panels, **more))
+    return str(getattr(_macros(), name)(panels, **more))
 
 
 @cache
 def _macros() -> Any:
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.globals.update(
-        alpha=ALPHA, judged=JUDGED, css_name=css_name, picture=picture, radius_name=radius_name, Markup=Markup
+        css_name=css_name, picture=picture, radius_name=radius_name, attack_name=attack_name, draws=DRAWS
     )
     return environment.from_string(_read("page.html.j2")).module
 

@@ -58,11 +58,6 @@ class Player:
     shape: tuple[int, int, int]
     trained: tuple[float, float]
 
-    @property
-    def has_share(self) -> bool:
-        """Whether the budget is split over two looks."""
-        return self.method.looks == 2
-
 
 def open_player(name: str, *, sigma: float | None = None, share: float | None = None) -> Player:
     """A pretrained model, with other noise than it was trained with if that is given; certificates hold for any."""
@@ -94,7 +89,7 @@ def examples() -> list[Example]:
     indices = [labels.index(label) for label in range(len(benchmark.class_names))]
     images, _ = benchmark.examples("test", indices)
     return [
-        Example(image, f"test image {index}, a {benchmark.class_names[label]}", label)
+        Example(image, f"test image {index}, true class {benchmark.class_names[label]}", label)
         for label, (image, index) in enumerate(zip(images, indices, strict=True))
     ]
 
@@ -165,13 +160,13 @@ def count_votes(player: Player, image: Image, settings: CertifySettings) -> Iter
     counter = Certifier(player.model, settings).prepare(images)
     mechanism = counter.model.mechanism
     rule = make_rule(settings, mechanism, dim=images[0].numel())
-    draw: dict[str, Any] = {"seed": settings.seed}
-    state = rule.start(counter([mechanism], images, [0], n=settings.n_select, stage="select", **draw))
+    seed = settings.seed
+    state = rule.start(counter([mechanism], images, [0], n=settings.n_select, stage="select", seed=seed))
     counts = np.zeros((1, len(player.class_names)), dtype=np.int64)
     while state.going.any():
         drawn = int(counts.sum())
         n = int(rule.next_look(np.array([drawn]), state)[0]) - drawn
-        counts += counter([mechanism], images, [0], n=n, first_block=drawn // BLOCK, stage="estimate", **draw)
+        counts += counter([mechanism], images, [0], n=n, first_block=drawn // BLOCK, stage="estimate", seed=seed)
         state = rule.look(state, counts)
         certified = int(state.certified[0])
         yield Count(
