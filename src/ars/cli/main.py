@@ -21,6 +21,7 @@ try:
         demo,
         doctor,
         pack,
+        play,
         predict,
         push,
         radius,
@@ -42,6 +43,7 @@ except ModuleNotFoundError as error:
 
 COMMANDS = (
     demo,
+    play,
     train,
     certify,
     vote,
