@@ -18,7 +18,8 @@ from torch import Tensor
 from ars.audit.attack import Attacker, AttackSettings
 from ars.audit.verdict import judge
 from ars.certification.bounds import lower_bound
-from ars.certification.certifier import Certifier, as_batch, make_rule
+from ars.certification.certifier import Certifier, make_rule
+from ars.certification.images import as_batch
 from ars.certification.settings import BLOCK, MOST_SEED, CertifySettings
 from ars.data.benchmark import open_benchmark
 from ars.data.crops import read_fitted
@@ -97,7 +98,7 @@ def examples() -> list[Example]:
 def read_example(path: Path, side: int) -> Example:
     """An image file, fitted to the size that the models take; errors name the file without its folder."""
     try:
-        image, fitting = read_fitted(path, side)
+        image, fitting = read_fitted(path, (side, side))
         done = [conversion(path), fitting and f"{fitting} to {side}×{side}"]
     except DataError as error:
         raise DataError(str(error).replace(str(path), path.name)) from error
