@@ -32,6 +32,7 @@ def test_a_certified_label_is_shown_with_its_radius(panel):
     assert "7 certified within 5.5/255" in words(shown)
     assert "so far" not in words(shown)
     assert 'aria-label="certified radius: 5.5/255"' in shown
+    assert 'aria-label="votes: 7 90%, 8 10%"' in shown
     assert "1,000 noisy draws" in words(shown)
 
 
@@ -55,6 +56,7 @@ def test_nothing_is_claimed_before_the_votes(panel):
     shown = words(page.votes([panel]) + page.attacks([panel]))
     assert "no votes yet" in shown
     assert "/255" not in shown
+    assert 'aria-label="votes: none yet"' in page.votes([panel])
 
 
 def test_attacks_say_whether_the_label_held(panel):

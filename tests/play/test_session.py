@@ -7,7 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
-from ars.certification.certifier import Certifier, certify
+from ars.certification.certifier import Certifier
 from ars.data.settings import DataError
 from ars.play import session
 from ars.play.session import Count, attack, count_votes, one_draw, open_player, read_example, settings_for
@@ -105,10 +105,11 @@ def test_the_last_count_is_the_certificate_and_no_earlier_one_claims_more(name, 
 
 def test_a_count_without_a_clear_leader_ends_without_a_radius(cohen):
     grey = torch.full((3, 24, 24), 0.5)
-    *_, last = count_votes(cohen, grey, settings_for(cohen, seed=0, draws=200, alpha=0.05))
-    found = certify(cohen.model, grey, n_estimate=200, alpha=0.05, seed=0)
-    assert (last.radius, found.radius) == (0, 0)
-    assert last.ended
+    settings = settings_for(cohen, seed=0, draws=200, alpha=0.05)
+    *_, last = count_votes(cohen, grey, settings)
+    [found] = Certifier(cohen.model, settings)(grey)
+    assert (last.votes, last.radius, last.ended) == (found.counts, 0, True)
+    assert found.label is None
 
 
 def test_an_image_of_another_size_is_refused(cohen):

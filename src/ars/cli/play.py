@@ -49,7 +49,11 @@ def run(options: argparse.Namespace) -> int:
         except OSError as error:
             if "empty port" not in str(error):
                 raise
-            raise ValueError(f"port {options.port} is taken; choose another with --port, or leave it out") from None
+            where = options.host if options.port is None else f"{options.host}:{options.port}"
+            raise ValueError(
+                f"nothing can be served at {where}: the port is taken, or the address is not of this machine; "
+                "choose others with --port and --host"
+            ) from None
         print(f"open {address} (Ctrl-C ends it)", flush=True)
         try:
             while True:

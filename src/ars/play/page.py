@@ -31,6 +31,12 @@ class Panel:
     busy: str = ""
     """What is being done, in a word or two."""
 
+    @property
+    def tally(self) -> list[tuple[str, int]]:
+        """The votes of each class so far."""
+        names = self.player.class_names
+        return list(zip(names, self.count.votes if self.count else [0] * len(names), strict=True))
+
 
 def votes(panels: Sequence[Panel]) -> str:
     """The label, the certified radius and the votes of each model."""
