@@ -81,6 +81,14 @@ def test_classes_are_found_by_their_names_and_count_in_the_digest():
     assert digest_model(ars.cohen(chosen, sigma=1.0)) != digest_model(ars.cohen(other, sigma=1.0))
 
 
+def test_classes_can_be_chosen_again_but_not_by_a_name_that_two_have():
+    model, x = adapted(class_names=["red", "green", "blue"]), torch.rand(2, 3, 4, 4)
+    twice = model.of_classes(["blue", "red"]).of_classes(["red", "blue"])
+    assert torch.equal(twice(x), model(x)[:, [0, 2]])
+    with pytest.raises(ValueError, match="2 classes called 'crane'"):
+        match_classes(adapted(class_names=["crane", "blue", "crane"]), ["blue", "crane"])
+
+
 def test_classes_of_other_names_are_matched_by_number_with_a_warning():
     model = adapted(class_names=["red", "green", "blue"])
     with pytest.warns(DataWarning, match="matched by their numbers"):

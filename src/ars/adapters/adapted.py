@@ -56,9 +56,12 @@ class Adapted(nn.Module):
 
     def of_classes(self, names: Sequence[str]) -> "Adapted":
         """The same network, which it shares, with the logits of these classes, in this order."""
+        for name in names:
+            if (times := self.class_names.count(name)) != 1:
+                raise ValueError(f"the network has {times} classes called {name!r}, expected one; rename the class")
         chosen = copy(self)
         chosen._modules = dict(self._modules)
-        chosen.choose = Choose([self.class_names.index(name) for name in names])
+        chosen.choose = nn.Sequential(self.choose, Choose([self.class_names.index(name) for name in names]))
         chosen.class_names = tuple(names)
         return chosen
 

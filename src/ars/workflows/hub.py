@@ -26,6 +26,8 @@ from ars.smoothing import SmoothedClassifier
 from ars.workflows.load import is_used, load_without_data
 
 CARD = "README.md"
+PLACE = "FOLDER"
+"""What a card calls the place of its run before it is uploaded."""
 
 
 def save(model: SmoothedClassifier | str | Path, folder: str | Path) -> Path:
@@ -61,10 +63,6 @@ def push(model: SmoothedClassifier | str | Path, repository: str, *, private: bo
             first = f"{type(error).__name__}: {error}".strip().partition("\n")[0]
             raise ValueError(f"{run} was not uploaded to {repository} ({first}); try hf auth login") from error
     return str(address)
-
-
-PLACE = "FOLDER"
-"""What a card calls the place of its run before it is uploaded."""
 
 
 def _run_of(model: SmoothedClassifier | str | Path) -> Path:
