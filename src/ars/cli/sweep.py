@@ -37,12 +37,14 @@ a few masks. Finished work is skipped, so the same command resumes after Ctrl-C,
 another machine that has the folder. A cell that fails is reported, and the sweep continues with the next.
 
   ars sweep recipes/sweeps/digits.yaml --out runs/digits
-  ars sweep recipes/sweeps/headline.yaml --out runs/fast --plan           what is left, and about how long it takes
+  ars sweep recipes/sweeps/headline.yaml --out runs/fast --plan           what is left, timed here; --price, --on
+  ars sweep recipes/sweeps/headline.yaml --out runs/fast --engine ray     cells side by side, one GPU each
   ars sweep recipes/sweeps/headline.yaml --out runs/fast --minutes 25     stop in time, resume later
   ars pack recipes/sweeps/headline.yaml --runs runs/fast --out results    keep the results in a small folder
   ars sweep recipes/sweeps/seeds.yaml --out runs/fast --packed results    skip cells that are packed there
 
-docs/sweep.md describes sweep files.
+Several of these commands may share a folder: each takes the next cell that no other is working on.
+docs/sweep.md describes sweep files, docs/scale.md many GPUs.
 """
 WAIT_SECONDS = 5.0  # between two attempts at a cell that another process works on
 
