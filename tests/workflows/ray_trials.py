@@ -128,7 +128,7 @@ def drivers_and_workers_are_killed(
     prepare(out, images)
     expected = records(out / alone(out, images))
     log, chance, equal, round_ = Log(out / f"kills-{images}.json"), random.Random(seed), [], 0
-    while len(log.events) < events or not equal:
+    while len(log.events) < events or not equal or (out / f"kills-{images}-{round_}").exists():
         run = f"kills-{images}-{round_}"
         line, alone_here = command(run, images, "--engine=ray"), {**os.environ, "RAY_ADDRESS": "local"}
         process = subprocess.Popen(line, cwd=out, env=alone_here, stdout=subprocess.DEVNULL)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ars.cli.certify import certify_with_progress
 from ars.cli.errors import describe_error
-from ars.cli.interrupt import end_if_asked, terminable
+from ars.cli.interrupt import end_if_asked, stoppable, terminable
 from ars.cli.options import Subparsers, add_command, add_device, add_engine, add_places, add_plan, check_plan
 from ars.cli.train import train_with_progress
 from ars.cli.views import describe_forecast, duration
@@ -37,13 +37,16 @@ a few masks. Finished work is skipped, so the same command resumes after Ctrl-C,
 another machine that has the folder. A cell that fails is reported, and the sweep continues with the next.
 
   ars sweep digits --out runs/digits
-  ars sweep headline --out runs/fast --plan           what is left, and about how long it takes
+  ars sweep headline --out runs/fast --plan           what is left, timed here; --price, --on
+  ars sweep headline --out runs/fast --engine ray     cells side by side, one GPU each
   ars sweep headline --out runs/fast --minutes 25     stop in time, resume later
   ars pack headline --runs runs/fast --out results    keep the results in a small folder
   ars sweep seeds --out runs/fast --packed results    skip cells that are packed there
 
-docs/sweep.md describes sweep files.
+Several of these commands may share a folder: each takes the next cell that no other is working on.
+docs/sweep.md describes sweep files, docs/scale.md many GPUs.
 """
+NOTICE = "ars: the workers save what they have and end; press Ctrl-C again to stop at once"
 WAIT_SECONDS = 5.0  # between two attempts at a cell that another process works on
 
 
@@ -127,9 +130,11 @@ def _run_on_ray(work: "Work", cells: Sequence[Cell], gpus_per_worker: float) -> 
     from ars.workflows.ray import open_cluster
     from ars.workflows.sweeps.ray import run_side_by_side
 
-    with open_cluster(work.device, gpus_per_worker, show_output=True) as cluster:
+    with stoppable(NOTICE) as stop, open_cluster(work.device, gpus_per_worker, show_output=True) as cluster:
         there = replace(work, runs=work.runs.resolve(), device=cluster.device_name)
-        return run_side_by_side(cluster, cells, there.runs, train=there.train, make=there.make_in_turn, tell=tell)
+        return run_side_by_side(
+            cluster, cells, there.runs, train=there.train, make=there.make_in_turn, tell=tell, stop=stop
+        )
 
 
 def print_forecast(sweep: Sweep, plan: Plan, options: argparse.Namespace, moved: Mapping[str, str]) -> None:

@@ -22,31 +22,30 @@ def run_side_by_side(
     train: Callable[[Recipe, Path], None],
     make: Callable[[Cell], bool],
     tell: Callable[[str], None],
+    stop: Callable[[], bool],
 ) -> int:
-    """Make all cells; returns how many failed. Interrupted, the workers save what they have.
+    """Make all cells; returns how many failed. After a stop, the workers save what they have.
 
     train and make run in workers. Each start is trained once, before the cells that need it. A task whose worker is
     lost is run again, and resumes from what is in its folder.
     """
     tasks = _submit(cluster, cells, runs, train, make)
     failed, left = 0, dict(tasks)
-    try:
-        while left:
-            for task in cluster.ray.wait(list(left), timeout=POLL_SECONDS)[0]:
-                name = left.pop(task).name
-                try:
-                    done = cluster.result(task)
-                except RayError as error:
-                    done = False
-                    tell(f"{name}: {error}")
-                failed += not done
-                tell(f"{len(tasks) - len(left)} of {len(tasks)} cells: {name} {'has ended' if done else 'failed'}")
-    except KeyboardInterrupt:
+    while left and not stop():
+        for task in cluster.ray.wait(list(left), timeout=POLL_SECONDS)[0]:
+            name = left.pop(task).name
+            try:
+                done = cluster.result(task)
+            except RayError as error:
+                done = False
+                tell(f"{name}: {error}")
+            failed += not done
+            tell(f"{len(tasks) - len(left)} of {len(tasks)} cells: {name} {'has ended' if done else 'failed'}")
+    if left:
         for task in left:
             cluster.ray.cancel(task)  # a KeyboardInterrupt in the worker
-        tell("interrupted; the workers save what they have; press Ctrl-C again to stop at once")
         cluster.ray.wait(list(left), num_returns=len(left), timeout=SAVE_SECONDS)
-        raise
+        raise KeyboardInterrupt
     return failed
 
 
