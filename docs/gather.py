@@ -70,16 +70,16 @@ def read_notebook(path: Path) -> str:
     return "\n\n".join(written) + "\n"
 
 
-def gather() -> None:
-    """Write build/pages anew."""
-    shutil.rmtree(PAGES, ignore_errors=True)
+def gather(pages: Path = PAGES) -> None:
+    """Write the pages anew."""
+    shutil.rmtree(pages, ignore_errors=True)
     documents = {*(ROOT / "docs").rglob("*.md"), *(ROOT / name for name in BESIDE)}
     waiting = documents | {*(ROOT / "notebooks").glob("*.ipynb"), *(ROOT / "docs").glob("*.[cj]s*")}
     done: set[Path] = set()
     while waiting:
         source = waiting.pop()
         done.add(source)
-        target = PAGES / place(source)
+        target = pages / place(source)
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.suffix in {".md", ".ipynb"}:
             text = read_notebook(source) if source.suffix == ".ipynb" else source.read_text(encoding="utf-8")
