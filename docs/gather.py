@@ -17,6 +17,7 @@ PAGES = ROOT / "build" / "pages"
 BESIDE = ("EXPERIMENTS.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
 COPIED = {".md", ".html", ".png", ".svg", ".csv", ".json", ".yaml"}
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)\s#]+)([^)\s]*)(?=\))")
+WHOLE = re.compile(r"(?<!!)\[([^\]]*)\]\((?![a-z]+:|#)([^)\s#]+)\)")
 CODE = re.compile(r"(^```.*?^```|`[^`\n]+`(?!\]\())", flags=re.DOTALL | re.MULTILINE)
 
 
@@ -40,14 +41,13 @@ def rewrite(text: str, source: Path, linked: set[Path]) -> str:
         linked.add(target)
         return os.path.relpath(place(target), place(source).parent) + link[2]
 
-    def to_code(link: re.Match[str]) -> bool:
+    def leads_to_code(link: re.Match[str]) -> bool:
         target = source.parent / link[2]
         return target.is_dir() or (target.is_file() and target.suffix not in COPIED | {".ipynb"})
 
-    plain = re.compile(r"(?<!!)\[([^\]]*)\]\((?![a-z]+:|#)([^)\s#]+)\)")
     parts = CODE.split(text)
     for number in range(0, len(parts), 2):
-        parts[number] = plain.sub(lambda link: link[1] if to_code(link) else link[0], parts[number])
+        parts[number] = WHOLE.sub(lambda link: link[1] if leads_to_code(link) else link[0], parts[number])
         parts[number] = LINK.sub(follow, parts[number])
     return "".join(parts)
 
