@@ -68,4 +68,4 @@ $(VENV)/.dev: pyproject.toml constraints.txt
 	touch $@ $(VENV)/.demo
 
 clean:
-	rm -rf $(VENV) $(RESULTS_VENV) $(DOCS_VENV) build runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(RESULTS_VENV) $(DOCS_VENV) build .cache runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

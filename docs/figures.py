@@ -6,12 +6,16 @@ python docs/figures.py [NAME ...] [--out DIR]
 import argparse
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
+import ars
 from ars.certification.bounds import lower_bound
+from ars.data import Data, open_benchmark
 from ars.report.curves import accuracy_curves
 from ars.report.measures import method_name, outcomes
 from ars.report.pipeline_figure import Line, StageRow, answer_line, draw_columns
@@ -19,12 +23,7 @@ from ars.report.style import GOOD, INK, MUTED, Picture, looks_of, style
 from ars.runs.run import load_runs
 from ars.theory import rs_radius_l2
 from ars.theory.rounding import truncate
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-    from ars.certification.certificate import Certificate
+from ars.workflows.stages import average_masks, take_apart
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "figures"
@@ -35,10 +34,8 @@ DASHES = {0.25: ":", 0.5: "--", 1.0: "-"}
 CELLS = ("cross/{}-k96-s0.25-seed0", "cross/{}-k96-s0.5-seed0", "headline/{}-k96-s1-seed0")
 
 
-def panels(count: int) -> tuple["Figure", list["Axes"]]:
+def panels(count: int) -> tuple[Figure, list[Axes]]:
     """Panels side by side."""
-    from matplotlib.figure import Figure
-
     figure = Figure(figsize=(4.6 * count, 3.6), layout="constrained")
     return figure, list(figure.subplots(1, count, squeeze=False)[0])
 
@@ -76,9 +73,11 @@ def noise() -> Picture:
     for panel, method in zip(axes, ("cohen", "adaptive"), strict=True):
         colour = looks_of([method])[method].colour
         cells = [ROOT / "results" / cell.format(method) for cell in CELLS]
-        for run, (sigma, dashes) in zip(load_runs(cells), DASHES.items(), strict=True):
+        for run in load_runs(cells):
+            sigma = run.recipe["sigma"]
             [curve] = accuracy_curves([outcomes(run.records, "cohen")], grid)
-            panel.plot(255 * grid, 100 * curve, color=colour, linestyle=dashes, linewidth=1.9, label=f"σ = {sigma:g}")
+            line = {"color": colour, "linestyle": DASHES[sigma], "linewidth": 1.9, "label": f"σ = {sigma:g}"}
+            panel.plot(255 * grid, 100 * curve, **line)
         panel.set_title(method_name(method), loc="left", fontsize=11, fontweight="bold")
         panel.set_xlabel("Linf radius (in 1/255 of the pixel range)")
         panel.set_ylim(0, 100)
@@ -89,12 +88,6 @@ def noise() -> Picture:
 
 def certificate() -> Picture:
     """One image on its way to a certificate: noisy copies with their answers, the votes, and the radius."""
-    from matplotlib.figure import Figure
-
-    import ars
-    from ars.data import Data, open_benchmark
-    from ars.workflows.stages import take_apart
-
     model = ars.load("digits")
     images, [truth] = open_benchmark(Data()).examples("test", [1])
     [answer] = ars.certify(model, images, n_estimate=1_000, alpha=ALPHA, seed=0)
@@ -125,10 +118,6 @@ def certificate() -> Picture:
 
 def what_is_seen() -> Picture:
     """What the classifier sees of six images: in Cohen et al., and in ARS with its mask."""
-    import ars
-    from ars.data import Data, open_benchmark
-    from ars.workflows.stages import average_masks, take_apart
-
     images, labels = open_benchmark(Data()).examples("test", range(6))
     seen, certified = {}, {}
     for name in ("digits-cohen", "digits"):
@@ -153,7 +142,7 @@ def what_is_seen() -> Picture:
     return Picture(figure, heading)
 
 
-def _radius_line(name: str, certificate: "Certificate", truth: int) -> Line:
+def _radius_line(name: str, certificate: ars.Certificate, truth: int) -> Line:
     if certificate.label is None:
         return f"{name}: abstains", MUTED, 8.5
     right = f"r = {truncate(255 * certificate.radius, 1)}"

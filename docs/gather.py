@@ -17,6 +17,7 @@ PAGES = ROOT / "build" / "pages"
 BESIDE = ("EXPERIMENTS.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
 COPIED = {".md", ".html", ".png", ".svg", ".csv", ".json", ".yaml"}
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)\s#]+)([^)\s]*)(?=\))")
+WHOLE = re.compile(r"(?<!!)\[([^\]]*)\]\((?![a-z]+:|#)([^)\s#]+)\)")
 CODE = re.compile(r"(^```.*?^```|`[^`\n]+`(?!\]\())", flags=re.DOTALL | re.MULTILINE)
 
 
@@ -40,14 +41,13 @@ def rewrite(text: str, source: Path, linked: set[Path]) -> str:
         linked.add(target)
         return os.path.relpath(place(target), place(source).parent) + link[2]
 
-    def to_code(link: re.Match[str]) -> bool:
+    def leads_to_code(link: re.Match[str]) -> bool:
         target = source.parent / link[2]
         return target.is_dir() or (target.is_file() and target.suffix not in COPIED | {".ipynb"})
 
-    plain = re.compile(r"(?<!!)\[([^\]]*)\]\((?![a-z]+:|#)([^)\s#]+)\)")
     parts = CODE.split(text)
     for number in range(0, len(parts), 2):
-        parts[number] = plain.sub(lambda link: link[1] if to_code(link) else link[0], parts[number])
+        parts[number] = WHOLE.sub(lambda link: link[1] if leads_to_code(link) else link[0], parts[number])
         parts[number] = LINK.sub(follow, parts[number])
     return "".join(parts)
 
@@ -70,16 +70,16 @@ def read_notebook(path: Path) -> str:
     return "\n\n".join(written) + "\n"
 
 
-def gather() -> None:
-    """Write build/pages anew."""
-    shutil.rmtree(PAGES, ignore_errors=True)
+def gather(pages: Path = PAGES) -> None:
+    """Write the pages anew."""
+    shutil.rmtree(pages, ignore_errors=True)
     documents = {*(ROOT / "docs").rglob("*.md"), *(ROOT / name for name in BESIDE)}
     waiting = documents | {*(ROOT / "notebooks").glob("*.ipynb"), *(ROOT / "docs").glob("*.[cj]s*")}
     done: set[Path] = set()
     while waiting:
         source = waiting.pop()
         done.add(source)
-        target = PAGES / place(source)
+        target = pages / place(source)
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.suffix in {".md", ".ipynb"}:
             text = read_notebook(source) if source.suffix == ".ipynb" else source.read_text(encoding="utf-8")
