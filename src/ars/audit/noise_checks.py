@@ -90,7 +90,7 @@ def _noise(subject: Subject, residuals: Sequence[Residuals]) -> tuple[float, str
     p_values, tails = [], []
     for step, kept in zip(cast(Sequence[Step], subject.model.mechanism.steps), residuals, strict=True):
         p_normal = kept.p_normal()
-        p_values.append(kept.p_unit(normal=isinstance(step, Gaussian) or kept.normal()))
+        p_values.append(kept.p_unit(normal=isinstance(step, Gaussian)))
         if isinstance(step, Gaussian):
             p_values.append(p_normal)
         promise = promise_of(step, Ball(subject.settings.norm, subject.images[0].numel(), 1.0))
