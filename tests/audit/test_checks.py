@@ -50,7 +50,7 @@ def test_a_sound_model_passes(defects, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shape", [(3, 16, 16), (1, 1, 1)], ids=str)
+@pytest.mark.parametrize("shape", [(3, 16, 16), (1, 2, 3)], ids=str)
 @pytest.mark.parametrize("make", SOUND.values(), ids=SOUND)
 def test_every_sound_step_passes_at_other_sizes(defects, make, shape):
     """A false alarm has probability 1e-4 at most in each of the 30 audits."""
@@ -71,6 +71,11 @@ def test_noise_of_the_image_passes_and_is_judged_by_its_radius(findings):
     assert not [one for one in found.values() if one.passed is False]
     assert found["operating points"].passed is None
     assert found["radius"].passed
+
+
+def test_few_numbers_of_another_law_are_not_taken_for_normal_ones(defects):
+    """Of 2,000 numbers nobody can say whether they are normal; a false alarm has probability 1e-4 at most."""
+    assert not defects(SmoothedClassifier(SOUND["heavy tails"](), last, Smooth()), torch.rand(2, 1, 1, 1), draws=2000)
 
 
 def test_a_check_that_does_not_apply_says_so(findings):

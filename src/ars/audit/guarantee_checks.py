@@ -38,7 +38,7 @@ def check_likelihood_ratio(subject: Subject) -> Answer:
         said = f"the stated weights and deviations show {excess:.2%} more of X than is guaranteed"
         return Answer(False, f"{said}; derive guarantee() from the largest possible weight / std")
     if not (known and subject.normal):
-        return Answer(None, "the noise is not normal, so the law of its ratio is not known; see operating points")
+        return Answer(None, "not every step is a Gaussian, so the law of the ratio is not known; see operating points")
     pooled = np.concatenate(scores)
     p = sure((1 + len(scores)) * min(_p_score(score) for score in (pooled, *scores)))
     counts, edges = np.histogram(pooled, bins=61, range=(-4.6, 4.6))

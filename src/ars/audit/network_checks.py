@@ -22,6 +22,7 @@ from ars.smoothing.mechanism import Images
 
 EVEN = (0.2, 0.8)  # shares of votes whose chi-squared statistic follows its law closely
 SIZES = (1, 2, 16, 32, BLOCK)
+MOST = 1000  # in a batch of draws that each have a generator; check_counting asks at the size used in counting
 IMAGES_COUNTED = 200
 
 
@@ -59,7 +60,7 @@ def check_votes(subject: Subject) -> Answer:
 
 def check_batches(subject: Subject) -> Answer:
     """A draw is answered alike alone and in batches of any size, whatever the others in the batch are."""
-    model, counted = subject.model, subject.counter.batch(subject.images)
+    model, counted = subject.model, min(MOST, subject.counter.batch(subject.images))
     others = [*(1 - subject.images), *(torch.full_like(subject.images[0], level) for level in LEVELS), *subject.images]
     seen = False
     for number in range(len(subject.images)):

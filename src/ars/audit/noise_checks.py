@@ -88,7 +88,7 @@ def _noise(subject: Subject, residuals: Sequence[Residuals]) -> tuple[float, str
     p_values, tails = [], []
     for step, kept in zip(cast(Sequence[Step], subject.model.mechanism.steps), residuals, strict=True):
         p_normal = kept.p_normal()
-        p_values.append(1.0 if kept.lost else kept.p_unit(strict=isinstance(step, Gaussian) or kept.normal()))
+        p_values.append(1.0 if kept.lost else kept.p_unit(strict=isinstance(step, Gaussian)))
         if isinstance(step, Gaussian):
             p_values.append(p_normal)
         promise = kept.promise_of(step, subject.images[0].numel())
