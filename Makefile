@@ -13,7 +13,12 @@ RESULTS_NEEDS := numpy scipy PyYAML pydantic rich pillow matplotlib jinja2
 DOCS_VENV := .venv-docs
 EXTRA = $(PYTHON) -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['$(1)'])"
 
-.PHONY: demo results docs notebooks test test-all lint clean
+# an environment of its own for the extras, since gradio wants an older Pillow than constraints.txt has
+EXTRAS_VENV := .venv-extras
+EXTRAS := attack,dev,notebooks,play,ray,transformers
+EXTRAS_TESTS := tests/adapters tests/play tests/cli/test_play.py tests/audit/test_plain_model.py tests/workflows/test_ray.py tests/docs/test_pages.py tests/docs/test_site.py
+
+.PHONY: demo results docs notebooks test test-all test-extras lint clean
 
 demo: $(VENV)/.demo
 	$(BIN)/ars demo
@@ -40,6 +45,9 @@ test: lint
 test-all: lint
 	ARS_TEST_SEED=$${ARS_TEST_SEED:-$$(date +%s)} $(TEST_ENV) $(BIN)/python -m pytest -n auto
 
+test-extras: docs $(EXTRAS_VENV)/.ready
+	$(TEST_ENV) $(EXTRAS_VENV)/bin/python -m pytest -n auto -m "not gpu" $(EXTRAS_TESTS)
+
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -62,10 +70,16 @@ $(DOCS_VENV)/.ready: pyproject.toml constraints.txt
 	$(DOCS_VENV)/bin/python -m pip install --quiet -c constraints.txt $$($(call EXTRA,docs))
 	touch $@
 
+$(EXTRAS_VENV)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(EXTRAS_VENV)
+	$(EXTRAS_VENV)/bin/python -m pip install --quiet $$(grep '^torch=' constraints.txt)
+	$(EXTRAS_VENV)/bin/python -m pip install --quiet -e '.[$(EXTRAS)]'
+	touch $@
+
 $(VENV)/.dev: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
 	touch $@ $(VENV)/.demo
 
 clean:
-	rm -rf $(VENV) $(RESULTS_VENV) $(DOCS_VENV) build .cache runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(RESULTS_VENV) $(EXTRAS_VENV) $(DOCS_VENV) build .cache runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
