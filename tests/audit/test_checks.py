@@ -10,6 +10,8 @@ from torch import nn
 
 from ars.audit import guarantee_checks, noise_checks
 from ars.audit.checks import CHECKS
+from ars.audit.draws import LEAST_BLOCKS
+from ars.audit.network_checks import independence
 from ars.audit.planted import (
     SIGMA,
     Dropout,
@@ -73,6 +75,7 @@ def test_noise_of_the_image_passes_and_is_judged_by_its_radius(findings):
     assert found["radius"].passed
 
 
+@pytest.mark.slow
 def test_few_numbers_of_another_law_are_not_taken_for_normal_ones(defects):
     """Of 2,000 numbers nobody can say whether they are normal; a false alarm has probability 1e-4 at most."""
     assert not defects(SmoothedClassifier(SOUND["heavy tails"](), last, Smooth()), torch.rand(2, 1, 1, 1), draws=2000)
@@ -211,6 +214,18 @@ def test_the_default_number_of_draws_sees_as_little_as_the_page_says(defects):
     ended = smoothed(Noise(lambda noise: noise.clamp(-4.9, 4.9)), classifier=Smooth())
     assert "noise" in defects(ended, images, draws=20_000, names={"noise"})
     assert "radius" in defects(smoothed(Larger(SIGMA)), draws=20_000, names={"radius"})
+
+
+@pytest.mark.parametrize("images", [1, 4])
+def test_votes_of_few_blocks_have_honest_p_values(images):
+    """Of 3,000 samples of the fewest blocks; a count beyond its bound has probability 1e-6."""
+    generator, p_values = np.random.default_rng(0), []
+    for _ in range(3000):
+        numbers = generator.standard_normal((images, LEAST_BLOCKS, 100))
+        p_values.append(independence([table > np.median(table) for table in numbers]))
+    for level in (1e-4, 0.01, 0.05):
+        alarms = (np.array(p_values) <= level).sum(axis=0)
+        assert alarms.max() <= binom.isf(1e-6, 3000, level), level
 
 
 @pytest.mark.slow

@@ -37,6 +37,7 @@ FAR, NEAR = 0.99, 0.6
 """The radii at which X + e lies are those certified for votes with these shares."""
 FIRST_FAR, FIRST_NEAR, FIRST_OTHER = 10**6, 2 * 10**6, 3 * 10**6
 """The first blocks of draws that must not be those at X."""
+LEAST_BLOCKS = 10  # of one image; with fewer, chi-squared statistics of its votes do not follow their law
 SAME_LOSS = 1e-5  # relative spread of a loss that does not depend on the releases, as float32 computes it
 
 
@@ -213,7 +214,7 @@ class Subject:
 
     def share(self, draws: int) -> int:
         """The draws of one image, in whole blocks."""
-        return max(2, draws // len(self.images) // BLOCK) * BLOCK
+        return max(LEAST_BLOCKS, draws // len(self.images) // BLOCK) * BLOCK
 
     def keep(self, releases: Sequence[Release], image: Images) -> None:
         """Add the noise of these draws to what is kept of each step."""

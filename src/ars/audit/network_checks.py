@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -38,21 +37,18 @@ def check_votes(subject: Subject) -> Answer:
 
     A vote is whether a number lies above its median: the gap of two leading logits of the network, or the ratio.
     """
-    p_values: list[float] = []
-    shown: dict[str, list[Any]] = {}
+    shown: dict[str, list[NDArray[np.bool_]]] = {}
     for place in subject.places:
         for name, numbers in (("network", _gaps(subject, place)), ("noise", place.here.values[:, 0])):
             votes = (numbers > np.median(numbers)).reshape(-1, BLOCK)
-            if name == "noise" and not EVEN[0] < votes.mean() < EVEN[1]:
-                p_values.append(0.0)  # a continuous number is the same in many draws
-            elif EVEN[0] < votes.mean() < EVEN[1]:
-                p_values += _independent(votes)
-                shown.setdefault(name, []).append(votes.sum(axis=1))
-    if not shown:
-        return Answer(False, "all draws have the same noise", 0.0)
-    p = min(1.0, float(min(p_values)) * len(p_values))
-    counts = np.concatenate([votes for parts in shown.values() for votes in parts])
-    ratio = float(np.mean([votes.var(ddof=1) / (BLOCK * 0.25) for parts in shown.values() for votes in parts]))
+            if EVEN[0] < votes.mean() < EVEN[1]:
+                shown.setdefault(name, []).append(votes)
+            elif name == "noise":  # a continuous number that is the same in many draws
+                return Answer(False, "many draws have the same noise", 0.0)
+    p_values = [p for tables in shown.values() for p in independence(tables)]
+    p = sure(min(p_values) * len(p_values))
+    sums = [votes.sum(axis=1) for tables in shown.values() for votes in tables]
+    counts, ratio = np.concatenate(sums), float(np.mean([one.var(ddof=1) for one in sums])) / (BLOCK / 4)
     figure = {"votes": np.bincount(counts, minlength=BLOCK + 1).tolist(), "blocks": len(counts)}
     about = f"variance over {len(counts)} blocks of {BLOCK} votes {ratio:.2f} times that of independent votes"
     return Answer(p > LEVEL, f"{about} ({' and '.join(shown)})", p, figure)
@@ -118,17 +114,22 @@ def check_drift(subject: Subject) -> Answer:
     return Answer(True, f"{IMAGES_COUNTED} images of {each} draws after the other checks")
 
 
-def _independent(votes: NDArray[np.bool_]) -> list[float]:
-    """p-values of votes [blocks, 100]: dispersion over blocks and over places, and agreement of neighbours."""
+def independence(tables: Sequence[NDArray[np.bool_]]) -> list[float]:
+    """p-values of the votes [blocks, 100] of images: dispersion over blocks, over places, agreement of neighbours.
+
+    Each image's votes are half of one kind, and statistics are added over the images.
+    """
     p_values = []
-    for table in (votes, votes.T):
-        counts, size = table.sum(axis=1), table.shape[1]
-        p = counts.mean() / size
-        statistic = float(np.square(counts - size * p).sum() / (size * p * (1 - p)))
-        p_values += [2 * min(chi2.sf(statistic, len(counts) - 1), chi2.cdf(statistic, len(counts) - 1))]
-    centred = votes - votes.mean()
-    pairs = centred[:, 1:] * centred[:, :-1]
-    p_values.append(2 * norm.sf(abs(pairs.sum()) / (math.sqrt(pairs.size) * centred.var())))
+    for turned in (False, True):
+        statistic = degrees = 0.0
+        for table in (votes.T if turned else votes for votes in tables):
+            counts, size, p = table.sum(axis=1), table.shape[1], table.mean()
+            statistic += float(np.square(counts - size * p).sum() / (size * p * (1 - p)))
+            degrees += len(counts) - 1
+        p_values.append(2 * min(chi2.sf(statistic, degrees), chi2.cdf(statistic, degrees)))
+    centred = [(votes - votes.mean()) / votes.std() for votes in tables]
+    pairs = np.concatenate([(votes[:, 1:] * votes[:, :-1]).ravel() for votes in centred])
+    p_values.append(2 * norm.sf(abs(pairs.sum()) / math.sqrt(pairs.size)))
     return [sure(p) for p in p_values]
 
 
