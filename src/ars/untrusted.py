@@ -47,7 +47,7 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
         with zipfile.ZipFile(path) as archive:
             size = sum(entry.file_size for entry in archive.infolist())
             if size > MOST_UNPACKED:
-                raise ValueError(f"it would take {size / 2**30:,.1f} GB, more than {MOST_UNPACKED / 2**30:g} GB")
+                raise ValueError(f"it would take {size / 2**30:,.1f} GB of memory, more than {MOST_UNPACKED / 2**30:g} GB")
             return {name.removesuffix(".npy"): _array(archive.read(name)) for name in archive.namelist()}
     except ValueError:
         raise

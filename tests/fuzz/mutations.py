@@ -1,4 +1,4 @@
-"""Files with mistakes in them: valid content with bytes, values or parts changed, as hypothesis strategies."""
+"""Files with mistakes in them: valid content with bytes, values or parts changed, as a random generator says."""
 
 import gzip
 import io
@@ -6,155 +6,148 @@ import json
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
+from random import Random
 from typing import Any
 
 import yaml
-from hypothesis import strategies as st
+
+Change = Callable[[Random], bytes]
+"""Makes a file with mistakes."""
 
 VALUES: list[Any] = [
     None, True, False, 0, 1, -1, 2, 255, 2**31, 2**32, 2**63, -(2**63), 10**30, 0.5, -0.5, 1e-320, 1e308, float("inf"),
-    float("nan"), "", "a", "0.5", "nan", "../a", "/a", "a\nb", "\x1b[31m", "\x00", "‮", "\ud800", "[red]", "=1+1",
+    float("nan"), "", "a", "0.5", "nan", "../a", "/a", "a\nb", "\x1b[31m", "\x00", "\u202e", "\ud800", "[red]", "=1+1",
     "<script>", "9" * 5000, "a" * 70_000, [], {}, [[]], [0], [None], [0.5, "a"], [1] * 2000, {"a": 1}, {"": {}}, [{}],
     [[[[[[[[1]]]]]]]],
 ]  # fmt: skip
 PIECES = [
     b"", b"\x00", b"\xff", b"\xff\xff\xff\xff", b"\x00\x00\x00\x80", b"\xff\xff\xff\x7f", b"\xed\xa0\x80", b"\n", b"\r",
     b'"', b"'", b"[", b"]", b"{", b"}", b",", b":", b"-", b"&a ", b"*a", b"!!int ", b"1e999", b"NaN", b"null", b"-1",
-    b"9" * 5000, b"[" * 3000, b"{a: " * 500, b"\x1b[2J", b"# ", b"%", b"? ", b"| ", b"\t", "‮".encode(), b"0x", b"1:2",
+    b"9" * 5000, b"[" * 3000, b"{a: " * 500, b"\x1b[2J", b"# ", b"%", b"? ", b"| ", b"\t", b"0x", b"1:2",
 ]  # fmt: skip
-place = st.integers(0, 2**16 - 1)
-pieces = st.integers(0, len(PIECES) - 1).map(PIECES.__getitem__)
-values = st.integers(0, len(VALUES) - 1).map(VALUES.__getitem__)
-byte_edits = st.lists(
-    st.tuples(place, st.sampled_from(["put", "insert", "drop", "cut", "repeat"]), pieces | st.binary(max_size=4)),
-    min_size=1,
-    max_size=4,
-)
-tree_edits = st.lists(
-    st.tuples(place, st.sampled_from(["set", "set", "drop", "add", "wrap"]), values),
-    min_size=1,
-    max_size=3,
-)
 
 
-def edit_bytes(content: bytes, edits: list[tuple[int, str, bytes]]) -> bytes:
-    """The content with bytes replaced, inserted, removed or repeated."""
-    for where, how, piece in edits:
-        at = where * len(content) >> 16
+def edit_bytes(content: bytes, random: Random) -> bytes:
+    """The content with bytes replaced, inserted, removed, repeated or cut in a few places."""
+    for _ in range(random.randint(1, 4)):
+        piece = random.choice(PIECES) if random.random() < 0.5 else random.randbytes(random.randint(1, 4))
+        at, length = random.randint(0, len(content)), max(1, len(piece))
         before, after = content[:at], content[at:]
-        length = max(1, len(piece))
-        content = {
-            "put": lambda b=before, a=after, n=length, p=piece: b + p + a[n:],
-            "insert": lambda b=before, a=after, p=piece: b + p + a,
-            "drop": lambda b=before, a=after, n=length: b + a[n:],
-            "cut": lambda b=before: b,
-            "repeat": lambda b=before, a=after, n=length: b + a[: 16 * n] + a,
-        }[how]()
+        how = random.randint(0, 8)
+        content = (
+            before + piece + after[length:] if how < 3
+            else before + piece + after if how < 5
+            else before + after[length:] if how < 7
+            else before + after[: 16 * length] + after if how < 8
+            else before
+        )  # fmt: skip
     return content
 
 
-def edit_tree(tree: Any, edits: list[tuple[int, str, Any]]) -> Any:
-    """The tree of a JSON text with values replaced, removed, added or nested; changes the tree."""
-    for where, how, value in edits:
+def edit_tree(tree: Any, random: Random) -> Any:
+    """The tree of a JSON text with values replaced, nested, removed or repeated; changes the tree."""
+    for _ in range(random.randint(1, 3)):
         top = [tree]
-        slots = list(_slots(top))
-        holder, key = slots[where % len(slots)]
-        if how == "set":
-            holder[key] = deepcopy(value)
-        elif how == "wrap":
+        holder, key = random.choice(list(_slots(top)))
+        how = random.randint(0, 5)
+        if how < 3:
+            holder[key] = deepcopy(random.choice(VALUES))
+        elif how < 4:
             holder[key] = [holder[key]]
-        elif how == "drop" and holder is not top:
+        elif how < 5 and holder is not top:
             del holder[key]
-        elif how == "add" and isinstance(holder, dict):
-            holder[str(value)[:50]] = holder[key]
+        elif isinstance(holder, dict):
+            holder[str(random.choice(VALUES))[:50]] = holder[key]
         tree = top[0]
     return tree
 
 
-def _slots(tree: Any) -> Any:
+def _slots(tree: Any) -> Iterator[tuple[Any, Any]]:
     for key in list(tree) if isinstance(tree, dict) else range(len(tree)):
         yield tree, key
         if isinstance(tree[key], dict | list):
             yield from _slots(tree[key])
 
 
-def changed_bytes(content: bytes) -> st.SearchStrategy[bytes]:
+def changed_bytes(content: bytes) -> Change:
     """Content with changed bytes."""
-    return byte_edits.map(lambda edits: edit_bytes(content, edits))
+    return lambda random: edit_bytes(content, random)
 
 
-def changed_json(text: str) -> st.SearchStrategy[bytes]:
+def one_of(*changes: Change) -> Change:
+    """One of several kinds of change."""
+    return lambda random: random.choice(changes)(random)
+
+
+def changed_json(text: str) -> Change:
     """A JSON text with changed values or bytes."""
-    trees = tree_edits.map(lambda edits: json.dumps(edit_tree(json.loads(text), edits)).encode())
-    return trees | changed_bytes(text.encode())
+    return one_of(lambda random: json.dumps(edit_tree(json.loads(text), random)).encode(), changed_bytes(text.encode()))
 
 
-def changed_yaml(text: str) -> st.SearchStrategy[bytes]:
+def changed_yaml(text: str) -> Change:
     """A YAML text with changed values or bytes."""
     tree = json.dumps(yaml.safe_load(text))
-    trees = tree_edits.map(
-        lambda edits: yaml.safe_dump(edit_tree(json.loads(tree), edits), allow_unicode=True).encode(errors="replace")
-    )
-    return trees | changed_bytes(text.encode())
+
+    def changed(random: Random) -> bytes:
+        return yaml.safe_dump(edit_tree(json.loads(tree), random), allow_unicode=True).encode(errors="replace")
+
+    return one_of(changed, changed_bytes(text.encode()))
 
 
-def changed_lines(text: str) -> st.SearchStrategy[bytes]:
+def changed_lines(text: str) -> Change:
     """JSON lines, one of which has changed values, or all of which have changed bytes."""
-    lines = text.splitlines()
-    one = st.tuples(st.integers(0, len(lines) - 1), st.sampled_from(lines).flatmap(changed_json))
-    swapped = one.map(
-        lambda pair: b"\n".join([*_encoded(lines[: pair[0]]), pair[1], *_encoded(lines[pair[0] + 1 :]), b""])
-    )
-    return swapped | changed_bytes(text.encode())
+    lines = [line.encode() for line in text.splitlines()]
+    changes = [changed_json(line.decode()) for line in lines]
+
+    def changed(random: Random) -> bytes:
+        at = random.randint(0, len(lines) - 1)
+        return b"\n".join([*lines[:at], changes[at](random), *lines[at + 1 :], b""])
+
+    return one_of(changed, changed_bytes(text.encode()))
 
 
-def _encoded(lines: list[str]) -> list[bytes]:
-    return [line.encode() for line in lines]
-
-
-def changed_gzip(inner: bytes, changed: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
+def changed_gzip(inner: bytes, change: Change) -> Change:
     """A compressed file with changed content, or changed itself."""
-    return changed.map(lambda content: gzip.compress(content, 1)) | changed_bytes(gzip.compress(inner, 1))
+    return one_of(lambda random: gzip.compress(change(random), 1), changed_bytes(gzip.compress(inner, 1)))
 
 
-def changed_tensors(content: bytes) -> st.SearchStrategy[bytes]:
+def changed_tensors(content: bytes) -> Change:
     """A safetensors file with changed values in its header, or changed bytes anywhere."""
     [length] = struct.unpack("<Q", content[:8])
-    header, data = content[8 : 8 + length].decode(), content[8 + length :]
+    header, data = changed_json(content[8 : 8 + length].decode()), content[8 + length :]
 
-    def with_header(new: bytes) -> bytes:
+    def changed(random: Random) -> bytes:
+        new = header(random)
         return struct.pack("<Q", len(new)) + new + data
 
-    return changed_json(header).map(with_header) | changed_bytes(content)
+    return one_of(changed, changed_bytes(content))
 
 
-def changed_zip(
-    files: Mapping[str, bytes], names: list[str], changed: Callable[[bytes], Any]
-) -> st.SearchStrategy[bytes]:
+def changed_zip(files: Mapping[str, bytes], names: Sequence[str], change: Callable[[bytes], Change]) -> Change:
     """An archive in which a file has another name or content, or which has changed bytes."""
 
-    def archive(edit: tuple[str, str, bytes]) -> bytes:
-        old, new, content = edit
+    def archive(parts: Mapping[str, bytes]) -> bytes:
         out = io.BytesIO()
         with zipfile.ZipFile(out, "w") as made:
-            for name, data in files.items():
-                made.writestr(new if name == old else name, content if name == old else data)
+            for name, data in parts.items():
+                made.writestr(name, data)
         return out.getvalue()
 
-    first = next(iter(files))
-    whole = archive((first, first, files[first]))
-    parts = st.sampled_from(sorted(files)).flatmap(
-        lambda name: st.tuples(st.just(name), st.just(name) | st.sampled_from(names), changed(files[name]))
-    )
-    return parts.map(archive) | changed_bytes(whole)
+    def changed(random: Random) -> bytes:
+        at = random.choice(sorted(files))
+        name = at if random.random() < 0.5 else random.choice(names)
+        return archive({**{other: files[other] for other in files if other != at}, name: change(files[at])(random)})
+
+    return one_of(changed, changed_bytes(archive(files)))
 
 
-def changed_png(content: bytes) -> st.SearchStrategy[bytes]:
+def changed_png(content: bytes) -> Change:
     """A PNG with changed bytes in its chunks, whose checksums are right, or changed bytes anywhere."""
 
-    def with_checksums(changed: bytes) -> bytes:
+    def with_checksums(random: Random) -> bytes:
+        changed = edit_bytes(content, random)
         out, at = changed[:8], 8
         while at + 8 <= len(changed):
             size = min(int.from_bytes(changed[at : at + 4], "big"), max(0, len(changed) - at - 12))
@@ -163,4 +156,4 @@ def changed_png(content: bytes) -> st.SearchStrategy[bytes]:
             at += 12 + size
         return out
 
-    return changed_bytes(content).map(with_checksums) | changed_bytes(content)
+    return one_of(with_checksums, changed_bytes(content))

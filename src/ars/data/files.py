@@ -15,7 +15,10 @@ from ars.data.settings import DataError
 
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
 LARGEST_FILE = 512 << 20  # bytes of one image or table
-DAMAGED = (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error)
+DAMAGED = (
+    OSError, ValueError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error,
+)  # fmt: skip
+"""What zipfile raises for a damaged archive."""
 READ_WHOLE = 256 << 20  # bytes that a digest may read, a second or so
 
 

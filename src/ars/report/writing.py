@@ -19,6 +19,7 @@ from ars.report.views import Member, View
 from ars.runs.paths import MAIN, digest_of
 from ars.runs.run import load_runs, train_seconds
 from ars.runs.vote_count import read_tally
+from ars.untrusted import parse_json, read_text
 
 LIST = "report-files.json"
 """By this list the next report into the same folder knows the files of the earlier one."""
@@ -114,18 +115,18 @@ def make_list(contents: Mapping[str, bytes]) -> bytes:
 def remove_listed(out: Path, *, written: Iterable[str]) -> None:
     """Remove the files of out that its list names, unless they were written now or are no longer as they were."""
     try:
-        content = json.loads((out / LIST).read_bytes())
+        content = parse_json(read_text(out / LIST))
         listed = {str(name): str(digest) for name, digest in content["files"].items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return
-    plain = ((out / name, digest) for name, digest in listed.items() if Path(name).name == name)
-    files = ((path, digest) for path, digest in plain if path.is_file() and not path.is_symlink())
-    remove_others(out, [path.name for path, digest in files if digest_of(path) == digest], written=written)
+    files = [path for path in out.iterdir() if path.name in listed and path.is_file() and not path.is_symlink()]
+    remove_others(out, [path.name for path in files if digest_of(path) == listed[path.name]], written=written)
 
 
 def remove_others(out: Path, names: Iterable[str], *, written: Iterable[str]) -> None:
-    """Remove files of out by their names, but none that was written now, be it by another name: A and a may be one."""
-    now = [out / name for name in written]
-    for path in (out / name for name in names):
-        if path.is_file() and not any(path.samefile(other) for other in now):
+    """Remove files of out and its folders by their names, but none that was written now: A and a may be one file."""
+    now, names = [out / name for name in written], set(names)
+    for path in [*out.glob("*"), *out.glob("*/*")]:
+        listed = path.relative_to(out).as_posix() in names and path.is_file()
+        if listed and not any(path.samefile(other) for other in now):
             path.unlink()

@@ -15,6 +15,7 @@ from ars.certification.settings import Schedule
 from ars.data.settings import PLACES
 from ars.methods.registry import methods
 from ars.runs.paths import BENCHMARK, ENVIRONMENT, FILES, MAIN, RECIPE, STAGES, TIMING, records_folder
+from ars.runs.radius_check import check_radii
 from ars.runs.records import Record, ReportError
 from ars.runs.shards import Merged, read_certification
 from ars.runs.test_images import ImageStats, Judged, difference, read_files
@@ -326,6 +327,7 @@ def _check_fit(run: Run) -> None:
             raise ReportError(
                 f"image {made.index} of {run.path} has radius {made.radius}, but {made.radii} under its bound"
             )
+    check_radii(run.path, run.recipe, run.shape, run.records)
 
 
 def write_train_seconds(folder: Path, seconds: float) -> None:
