@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ars.cli.errors import tell
 from ars.cli.interrupt import stoppable
 from ars.cli.options import (
     Override,
@@ -119,7 +120,7 @@ def run(options: argparse.Namespace) -> int:
         try:
             merge(request.records)
         except IncompleteError as error:
-            print(f"ars: this part is done; {error}", file=sys.stderr)
+            tell(f"ars: this part is done; {error}", file=sys.stderr)
         else:
             print_runs([folder], name=options.name, as_json=options.json)
     return 0
@@ -150,18 +151,18 @@ def certify_with_progress(
     measured = None if request.settings.mode == "curve" else request.settings.norm
     view = certification_view(title, norm=measured, shown=world.rank == 0)
 
-    def tell(line: str) -> None:
+    def begin(line: str) -> None:
         if world.rank == 0:
-            print(line, file=sys.stderr, flush=True)
+            tell(line, file=sys.stderr)
 
     with stoppable(NOTICE if world.rank == 0 else "") as stop, view as show:
         if engine == "ray":
             from ars.workflows.ray import certify_with_ray
 
-            certify_with_ray(request, device_name=device_name, report=show, tell=tell, stop=stop)
+            certify_with_ray(request, device_name=device_name, report=show, tell=begin, stop=stop)
         else:
             certify_run(
-                request, device=device, world=world, report=show, tell=tell, stop=lambda: stop() or enough(), over=over
+                request, device=device, world=world, report=show, tell=begin, stop=lambda: stop() or enough(), over=over
             )
     if stages and world.rank == 0:
         save_stages(request, device=device, images=stages)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ars.cli.certify import certify_with_progress
-from ars.cli.errors import describe_error
+from ars.cli.errors import describe_error, tell
 from ars.cli.interrupt import end_if_asked, terminable
 from ars.cli.options import Subparsers, add_command, add_device, add_places
 from ars.cli.train import train_with_progress
@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
     if options.packed is not None and not options.packed.is_dir():
         raise ValueError(f"there is no folder {options.packed}; give --packed a folder that 'ars pack' has written")
     plan = make_plan(sweep, options.out, options.packed)
-    print(show(sweep, plan), flush=True)
+    tell(show(sweep, plan))
     if options.plan or not plan.left:
         return 0
     from ars.data.benchmark import BenchmarkCache
@@ -77,15 +77,15 @@ def run(options: argparse.Namespace) -> int:
         try:
             for number, row in enumerate(plan.rows, start=1):
                 if not row.done and not budget.watch()():
-                    print(f"[{number}/{len(plan.rows)}] {describe(row)}", flush=True)
+                    tell(f"[{number}/{len(plan.rows)}] {describe(row)}")
                     folder = options.out / row.cell.name
                     failed += not _attempt(row.cell, folder, options.device, budget, plan.times, open_data)
         finally:
-            print(show(sweep, make_plan(sweep, options.out, options.packed)), flush=True)
+            tell(show(sweep, make_plan(sweep, options.out, options.packed)))
     if budget.spent:
-        print(f"{options.minutes:g} min are over; run the same command again to resume", flush=True)
+        tell(f"{options.minutes:g} min are over; run the same command again to resume")
     if failed:
-        print(f"ars: {failed} of {len(plan.rows)} cells failed; the errors are above", file=sys.stderr)
+        tell(f"ars: {failed} of {len(plan.rows)} cells failed; the errors are above", file=sys.stderr)
     return 1 if failed else 0
 
 
@@ -125,7 +125,7 @@ def _attempt(cell: Cell, folder: Path, device: str, budget: Budget, times: Times
     except Exception as error:  # the other cells may still succeed
         told = isinstance(error, ValueError | ArithmeticError | OSError | ModuleNotFoundError)
         why = f": {describe_error(error)}" if told else f" failed:\n{traceback.format_exc()}"
-        print(f"ars: {cell.name}{why}", file=sys.stderr, flush=True)
+        tell(f"ars: {cell.name}{why}", file=sys.stderr)
         return False
     return True
 
@@ -154,7 +154,7 @@ def make_cell(cell: Cell, folder: Path, device_name: str, budget: Budget, times:
     if left.vote:
         enough = budget.watch()
         tally = vote_with_progress(folder, settings, device_name, draws=cell.vote, enough=enough, open_data=open_data)
-        print(sentence(tally), flush=True)
+        tell(sentence(tally))
         end_if_asked()
     if left.masks:
         device = choose_device(device_name)

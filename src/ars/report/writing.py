@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from ars.atomic import remove_stale, write_whole
 from ars.report.curves import draw_curves
@@ -17,6 +17,7 @@ from ars.report.rendering import images_csv, to_json, to_markdown
 from ars.report.table import Block, Table, make_table
 from ars.report.views import Member, View
 from ars.runs.paths import MAIN, digest_of
+from ars.runs.records import ReportError
 from ars.runs.run import load_runs, train_seconds
 from ars.runs.vote_count import read_tally
 from ars.untrusted import parse_json, read_text
@@ -98,8 +99,14 @@ def _member_of(group: Group, paper: str | None) -> Member:
 
 
 def write_all(out: Path, contents: Mapping[str, bytes]) -> tuple[Path, ...]:
-    """Write files by their path below out, each as a whole."""
+    """Write files by their path below out, each as a whole; none is written elsewhere by a name or a link."""
+    for name in contents:
+        parts = PurePosixPath(name).parts
+        if ".." in parts or len(parts) > 2 or parts[0] == "/":
+            raise ReportError(f"{name!r} is no name for a file of the report; rename what it is called after")
     for folder in {(out / name).parent for name in contents}:
+        if folder != out and folder.is_symlink():
+            raise ReportError(f"{folder} is a link to another folder; replace it by a folder, or choose another --out")
         remove_stale(folder)
     for name, content in contents.items():
         write_whole(out / name, content)
@@ -126,7 +133,8 @@ def remove_listed(out: Path, *, written: Iterable[str]) -> None:
 def remove_others(out: Path, names: Iterable[str], *, written: Iterable[str]) -> None:
     """Remove files of out and its folders by their names, but none that was written now: A and a may be one file."""
     now, names = [out / name for name in written], set(names)
-    for path in [*out.glob("*"), *out.glob("*/*")]:
+    folders = [out, *(path for path in out.glob("*") if path.is_dir() and not path.is_symlink())]
+    for path in (path for folder in folders for path in folder.iterdir()):
         listed = path.relative_to(out).as_posix() in names and path.is_file()
         if listed and not any(path.samefile(other) for other in now):
             path.unlink()

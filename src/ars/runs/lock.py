@@ -5,11 +5,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
+from ars.atomic import remove_stale
+
 Work = Literal["attack", "sweep", "train", "vote"]
 
 
 class TakenError(ValueError):
     """A folder that another process is using, or that nothing can be saved in."""
+
+
+def check_kept(path: Path) -> None:
+    """Refuse to continue work on a folder that was removed, or moved, since the work began: nothing would fit to it."""
+    if not path.exists():
+        raise TakenError(f"{path} was removed meanwhile; put it back, or start the command again")
 
 
 @contextmanager
@@ -34,6 +42,8 @@ def locked(folder: Path, work: Work) -> Iterator[None]:
         other = "" if work in ("attack", "vote") else ", or choose another --out"
         raise TakenError(f"another ars {work} is running in {folder}; wait until it ends{other}") from None
     try:
+        for place in (folder, *(path for path in folder.glob("*") if path.is_dir() and not path.is_symlink())):
+            remove_stale(place)
         yield
     finally:
         lock.release()

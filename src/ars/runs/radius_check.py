@@ -51,7 +51,8 @@ def _wrong(made: Certificate, recipe: Mapping[str, Any], method: str, shape: Seq
     bounds: dict[Bound, tuple[float, float]] = {made.bound: (0.0, 1.0)}  # of an image that was given up
     if not made.stopped_by_data:
         bounds = {bound: _probabilities(made, bound) for bound in {made.bound, *made.radii}}
-    if not np.allclose((made.p_lower, made.p_upper), bounds[made.bound], rtol=NEAR, atol=0):
+    stated = made.p_lower, made.p_upper
+    if not all(math.isclose(*pair, rel_tol=NEAR) for pair in zip(stated, bounds[made.bound], strict=True)):
         return f"states probabilities {made.p_lower} and {made.p_upper}, but its votes show {bounds[made.bound]}"
     for bound, radius in made.radii.items():
         lower, upper = bounds.get(bound, (0.0, 1.0))

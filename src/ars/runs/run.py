@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,7 +21,7 @@ from ars.runs.records import Record, ReportError
 from ars.runs.shards import Merged, read_certification
 from ars.runs.test_images import ImageStats, Judged, difference, read_files
 from ars.theory import Norm
-from ars.untrusted import parse_json, parse_yaml, read_text
+from ars.untrusted import parse_json, parse_yaml, read_text, shown_name
 
 Item = TypeVar("Item")
 
@@ -133,7 +134,7 @@ class Run:
         total = int(self.inputs.images[0]) if self.inputs.images else None
         return Judged.of(truths, of_images=total, of_classes=len(self.class_names))
 
-    @property
+    @cached_property
     def bounds(self) -> tuple[Bound, ...]:
         """The run's chosen bound, then every other bound for which all records have a radius."""
         chosen = self.settings.bound
@@ -174,8 +175,8 @@ def _load_run(path: Path, run_name: str, folder: Path, *, partial: bool) -> Run:
     about = read_about(path)
     with _fields_of(path / RECIPE):
         # for an imported model sigma is the combined noise of all steps, with rounding errors in the last digits
-        method, sigma = str(recipe["method"]), float(f"{float(recipe['sigma']):.12g}")
-        seed, kind = int(recipe["seed"]), str(recipe["data"]["kind"])
+        method, sigma = shown_name(recipe["method"]), float(f"{float(recipe['sigma']):.12g}")
+        seed, kind = int(recipe["seed"]), shown_name(recipe["data"]["kind"])
     merged = read_certification(folder, partial=partial)
     _check_agreement(folder, merged, method)
     records = merged.records
@@ -184,19 +185,19 @@ def _load_run(path: Path, run_name: str, folder: Path, *, partial: bool) -> Run:
         raise ReportError(f"{folder / FILES} names {len(files)} files, but none for image {last}; {ADVICE}")
     run = Run(
         path=path,
-        name=run_name,
+        name=shown_name(run_name),
         method=method,
         sigma=sigma,
         learned_split=recipe.get("share") == "learned",
         seed=seed,
         kind=kind,
-        title=about.title,
-        class_names=about.class_names,
+        title=shown_name(about.title),
+        class_names=tuple(map(shown_name, about.class_names)),
         shape=about.shape,
         settings=_settings(records[0], method),
         records=records,
         missing=len(merged.missing),
-        files=files,
+        files=tuple(map(shown_name, files)),
         stages=folder / STAGES if (folder / STAGES).exists() else None,
         environment=_load_environment(path / ENVIRONMENT),
         recipe=recipe,
@@ -248,7 +249,8 @@ def _load_environment(path: Path) -> dict[str, str]:
         content = read_mapping(path, parse_json)
     except ReportError:
         return {}
-    return {str(key): value if isinstance(value, str) else json.dumps(value) for key, value in content.items()}
+    texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in content.items()}
+    return {shown_name(key): shown_name(value) for key, value in texts.items()}
 
 
 def _settings(record: Record, method: str) -> Settings:
