@@ -1,6 +1,7 @@
 """Files that others wrote: limits on size, depth and aliases, and numbers that mean what they look like."""
 
 import gzip
+import zipfile
 
 import numpy as np
 import pytest
@@ -10,10 +11,10 @@ from hypothesis import strategies as st
 from ars.untrusted import (
     MOST_BYTES,
     MOST_IN_A_LINE,
-    check_unpacked,
     dump_yaml,
     parse_json,
     parse_yaml,
+    read_arrays,
     read_lines,
     read_text,
 )
@@ -96,9 +97,31 @@ def test_one_endless_line_is_not_read(tmp_path):
 
 def test_arrays_that_would_fill_the_memory_are_not_unpacked(tmp_path, monkeypatch):
     path = tmp_path / "stages.npz"
-    np.savez_compressed(path, input=np.zeros(2**20, dtype=np.uint8))
-    check_unpacked(path)
+    zeros = np.zeros((2**10, 2**10), dtype=np.uint8, order="F")
+    np.savez_compressed(path, input=zeros)
+    assert np.array_equal(read_arrays(path)["input"], zeros)
     monkeypatch.setattr("ars.untrusted.MOST_UNPACKED", 2**20)
     assert path.stat().st_size < 2**15
     with pytest.raises(ValueError, match="memory"):
-        check_unpacked(path)
+        read_arrays(path)
+
+
+def npy(header, content=b""):
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + content
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        (b"no array", "magic"), (npy(b"{'descr': '|u1', 'fortran_order': False, 'shape': (\x00,)}"), "header"),
+        (npy(b"{'descr': '|O', 'fortran_order': False, 'shape': (1,)}", bytes(8)), "objects"),
+        (npy(b"{'descr': '|u1', 'fortran_order': False, 'shape': (1000000000000,)}", bytes(8)), "reshape"),
+    ],
+    ids=["no array", "no tuple", "objects", "larger than it is"],
+)  # fmt: skip
+def test_an_array_is_what_its_bytes_are(tmp_path, content, named):
+    """NumPy's own reader would allocate what a header says, and raise errors of a dozen kinds."""
+    with zipfile.ZipFile(tmp_path / "stages.npz", "w") as archive:
+        archive.writestr("input.npy", content)
+    with pytest.raises(ValueError, match=named):
+        read_arrays(tmp_path / "stages.npz")

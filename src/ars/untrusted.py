@@ -4,6 +4,7 @@ Sizes are limited before anything is read. What cannot be parsed is a ValueError
 """
 
 import gzip
+import io
 import json
 import re
 import zipfile
@@ -11,7 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
+from numpy.lib.format import read_array_header_1_0, read_array_header_2_0, read_magic
+from numpy.typing import NDArray
 
 MOST_BYTES = 64 * 2**20
 """Of a text file that is no list of records, which may have kilobytes per image."""
@@ -37,12 +41,51 @@ def read_lines(path: Path) -> Iterator[str]:
             yield line
 
 
-def check_unpacked(path: Path) -> None:
-    """Refuse arrays (npz) or a zip that would be too large in memory."""
-    with zipfile.ZipFile(path) as archive:
-        size = sum(entry.file_size for entry in archive.infolist())
-    if size > MOST_UNPACKED:
-        raise ValueError(f"it would take {size / 2**30:,.1f} GB of memory, more than {MOST_UNPACKED / 2**30:g} GB")
+def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """The arrays of an npz file by their names; no object is ever loaded."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            size = sum(entry.file_size for entry in archive.infolist())
+            if size > MOST_UNPACKED:
+                raise ValueError(
+                    f"it would take {size / 2**30:,.1f} GB of memory, more than {MOST_UNPACKED / 2**30:g} GB"
+                )
+            return {name.removesuffix(".npy"): _array(archive.read(name)) for name in archive.namelist()}
+    except ValueError:
+        raise
+    except FileNotFoundError as error:
+        raise ValueError("it is not there") from error
+    except Exception as error:  # zipfile and NumPy have a dozen kinds for damaged files, tokenize's among them
+        raise ValueError(f"it is damaged: {error}") from error
+
+
+def _array(content: bytes) -> NDArray[Any]:
+    """The array of an npy file; its size is that of its bytes, whatever its header says."""
+    file = io.BytesIO(content)
+    header = {(1, 0): read_array_header_1_0, (2, 0): read_array_header_2_0}[read_magic(file)]
+    shape, by_columns, kind = header(file)
+    if kind.hasobject:
+        raise ValueError("it holds objects, not numbers")
+    values: NDArray[Any] = np.frombuffer(content, kind, offset=file.tell())
+    return values.reshape(shape, order="F" if by_columns else "C")
+
+
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+"""What moves the cursor, changes colours, ends a line or turns the direction of a text; not a new line or a tab."""
+
+
+def shown(text: str) -> str:
+    """The text without an effect on a terminal or a page: control characters as \\u001b.
+
+    >>> print(shown("cat\x1b[31m"))
+    cat\\u001b[31m
+    """
+    return CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def shown_name(text: object) -> str:
+    """The same for a name, which has one line."""
+    return shown(str(text)).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def parse_json(text: str) -> Any:

@@ -7,9 +7,10 @@ from torch import nn
 from ars.certification.certifier import certify
 from ars.methods.adaptive import adaptive
 from ars.methods.cohen import cohen
+from ars.methods.paper_values import paper_beta
 from ars.methods.static_mask import static_mask
 from ars.methods.sukenik import sukenik
-from ars.methods.unicr import paper_beta, unicr
+from ars.methods.unicr import unicr
 from ars.models import StaticMask
 from ars.smoothing import last, minimum_variance
 from ars.theory import UnsupportedThreat, ars_radius_linf, rs_radius_l2

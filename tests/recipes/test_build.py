@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from ars.certification.digest import digest_model
-from ars.methods.unicr import paper_beta
+from ars.methods.paper_values import paper_beta
 from ars.models import CifarResNet, ResNet50, UNet
 from ars.recipes.build import build_model
 from ars.recipes.read import SHIPPED, read_recipe

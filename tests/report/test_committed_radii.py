@@ -11,7 +11,7 @@ from scipy.stats import beta, norm
 
 from ars.certification.bounds import class_probabilities
 from ars.certification.certificate import Certificate
-from ars.methods.unicr import paper_beta
+from ars.methods.paper_values import paper_beta
 from ars.runs.records import Record
 from ars.theory import ars_radius_linf, sukenik_radius, unicr_radius_linf
 

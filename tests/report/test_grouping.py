@@ -29,7 +29,7 @@ def test_noise_that_differs_in_the_last_digits_is_the_same_noise(make_run):
 def test_norms_noise_levels_bounds_and_grids_are_not_compared(make_run, make_record, make_decided):
     paths = [
         make_run("a"),
-        make_run("b", method="adaptive", shards=[[make_record(0, 0, 0, 0.6, norm="l2")]]),
+        make_run("b", shards=[[make_record(0, 0, 0, 0.6, norm="l2")]]),
         make_run("c", method="unicr", sigma=0.25),
         make_run("d", method="static_mask", shards=[[make_record(0, 0, 0, 0.1, bound="classes")]]),
         make_run("e", shards=[[make_decided(0, 1, 1, 1)]]),

@@ -31,9 +31,10 @@ def test_a_radius_of_a_grid_is_shown_as_it_was_written_and_no_other_is_rounded_u
 
 
 def test_certified_accuracy_counts_a_radius_that_is_just_met(make_record):
-    answers = outcomes([make_record(0, 1, 1, 0.25)], "cohen")
-    assert answers.certified_accuracy(0.25) == 1
-    assert answers.certified_accuracy(math.nextafter(0.25, 1)) == 0
+    record = make_record(0, 1, 1, 0.1)
+    answers, radius = outcomes([record], "cohen"), record.certificate.radius
+    assert answers.certified_accuracy(radius) == 1
+    assert answers.certified_accuracy(math.nextafter(radius, 1)) == 0
 
 
 def test_an_abstention_on_the_true_class_is_wrong_at_radius_zero(make_record):
@@ -103,6 +104,7 @@ def test_stopped_votes_are_never_bounded_again(make_decided):
 
 def test_an_image_that_was_given_up_has_radius_zero(make_record):
     schedule = Schedule("radius", 500, tolerance=0.01)
-    given_up = make_record(0, 1, 1, 0.0, schedule=schedule, planned=300, ended="given up")
-    answers = outcomes([given_up, make_record(1, 1, 1, 0.5, schedule=schedule)], "cohen")
-    assert (answers.average_radius, answers.abstention_rate) == (0.25, 0.5)
+    given_up = make_record(0, 1, 1, 0.0, schedule=schedule, counts=(0, 50, 50), planned=300, ended="given up")
+    kept = make_record(1, 1, 1, 0.1, schedule=schedule, counts=(1, 498, 1), planned=500)
+    answers = outcomes([given_up, kept], "cohen")
+    assert (answers.average_radius, answers.abstention_rate) == (kept.certificate.radius / 2, 0.5)

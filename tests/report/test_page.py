@@ -12,6 +12,8 @@ from ars.report import write_report
 from ars.report.page import style_of
 from ars.report.style import looks_of
 
+from ..runs.conftest import DRAWS
+
 
 @pytest.fixture
 def page_of(tmp_path):
@@ -100,4 +102,4 @@ def test_the_page_says_whose_alpha_and_which_images(make_run, make_record, page_
     assert "<dt>seed of the test inputs</dt><dd>Cohen et al.: 0; ARS: 7</dd>" in page
     page = page_of(*runs[:1])
     assert '<th scope="col" class="">α</th>' not in page
-    assert re.search(r"bound, α = 0.05, N = 100; \d+ test images, \d of \d classes\.", page)
+    assert re.search(rf"bound, α = 0.05, N = {DRAWS:,}; \d+ test images, \d of \d classes\.", page)

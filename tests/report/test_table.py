@@ -9,6 +9,7 @@ from ars.report.grouping import radius_lead, standard_lead
 from ars.report.rendering import leads, to_markdown
 from ars.report.table import comparable_pairs
 
+from ..runs.conftest import DRAWS
 from .conftest import shown, table_of
 
 
@@ -24,8 +25,8 @@ def test_a_row_by_hand(table):
 
 def test_the_other_bound_stands_apart(table):
     headline, other = table.blocks
-    assert (headline.headline, headline.caption) == (True, "under Cohen et al.'s bound, α = 0.05, N = 100")
-    assert (other.headline, other.caption) == (False, "under our class bounds, α = 0.05, N = 100")
+    assert (headline.headline, headline.caption) == (True, f"under Cohen et al.'s bound, α = 0.05, N = {DRAWS:,}")
+    assert (other.headline, other.caption) == (False, f"under our class bounds, α = 0.05, N = {DRAWS:,}")
     assert other.rows[0].standard.values == (3 / 4, 1)
     text = to_markdown(table)
     assert text.index("## digits on photographs") < text.index(
@@ -34,7 +35,7 @@ def test_the_other_bound_stands_apart(table):
 
 
 def test_the_chosen_bound_is_the_headline(make_run, make_record):
-    path = make_run("a", shards=[[make_record(0, 0, 0, 0.0, classes_radius=0.1, bound="classes")]])
+    path = make_run("a", shards=[[make_record(0, 0, 0, 0.0, classes_radius=1.5 / 255, bound="classes")]])
     blocks = table_of(path).blocks
     assert [(block.bound, block.rows[0].standard.mean) for block in blocks] == [("classes", 1.0), ("cohen", 0.0)]
 
@@ -101,7 +102,7 @@ def test_leads_by_hand(make_run, better):
     assert leads(block).startswith("ARS less Cohen et al.: 50.0 ± 28.9 (standard accuracy in points")
 
 
-MORE_DRAWS = {"schedule": Schedule("fixed", 101), "planned": 101, "counts": (99, 1, 1)}
+MORE_DRAWS = {"schedule": Schedule("radius", 2 * DRAWS, tolerance=0.01)}
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ CLEAR = {"cohen": [0] * 20 + [1] * 20, "static_mask": [0] * 25 + [1] * 15, "adap
         ({"cohen": [0], "adaptive": [1]}, "chance", ["ARS"]),  # of one image no lead is certain
         ({"cohen": [0, 1], "adaptive": [1, 0]}, "level", []),
         ({"cohen": [0, 1, 1, 1], "unicr": [1, 1, 1, 1]}, "not all rows can be compared", []),  # at another alpha
-        ({"adaptive": [0, 1]}, "50.0% .* radius of 2.24/255", []),
+        ({"adaptive": [0, 1]}, "50.0% .* radius of 2.25/255", []),
     ],
 )
 def test_the_verdict_and_the_best_row(judge, right, verdict, best):

@@ -1,6 +1,7 @@
 """Synthetic run folders: records with the radii that a test asks for, and stages drawn from noise."""
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,10 +11,14 @@ import numpy as np
 import pytest
 import yaml
 
+from ars.certification.bounds import BOUNDS, class_probabilities
 from ars.certification.certificate import Certificate
+from ars.certification.martingale import levels_of
 from ars.certification.settings import Schedule
 from ars.runs.records import Record
 from ars.runs.shards import Layout, Manifest
+from ars.theory import Ball, TradeOff, ars_radius_l2, ars_radius_linf, certified_radius, compose
+from ars.theory.exact import exact_gaussian, exact_masked
 
 CLASSES = ("zero", "one", "two")
 SHAPE = (3, 6, 6)
@@ -22,35 +27,101 @@ MakeRecord = Callable[..., Record]
 MakeRun = Callable[..., Path]
 
 
+DRAWS = 10**7
+"""So many that any radius is met closely by some number of votes."""
+
+
+def radius_of(
+    sigmas: Sequence[float], norm: str, dim: int, lower: float, upper: float, *, exact: bool = False
+) -> float:
+    """The radius of Gaussian looks, of which the second is masked."""
+    if lower <= upper:
+        return 0.0
+    if not exact:
+        return ars_radius_l2(sigmas, lower, upper) if norm == "l2" else ars_radius_linf(sigmas, dim, lower, upper)
+    steps = [(exact_masked if number else exact_gaussian) for number in range(len(sigmas))]
+
+    def guarantee(ball: Ball) -> TradeOff:
+        return compose(*(step(sigma, ball) for step, sigma in zip(steps, sigmas, strict=True)))
+
+    return certified_radius(guarantee, lower, upper, norm=norm, dim=dim)
+
+
+def with_true_radii(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a certificate with the probabilities and radii of its votes."""
+    names, (candidate, alpha) = ("sigmas", "norm", "dim"), (fields["candidate"], fields["alpha"])
+    bounds = {bound: class_probabilities(fields["counts"], candidate, alpha, bound) for bound in BOUNDS}
+    looks, exact = [fields[name] for name in names], fields.get("exact", False)
+    radii = {bound: radius_of(*looks, *found, exact=exact) for bound, found in bounds.items()}
+    (lower, upper), radius = bounds[fields["bound"]], radii[fields["bound"]]
+    label = candidate if radius > 0 else None
+    return {**fields, "label": label, "radius": radius, "radii": radii, "p_lower": lower, "p_upper": upper}
+
+
+def votes_for(radius: float, classes_radius: float | None, fields: Mapping[str, Any]) -> tuple[int, ...]:
+    """Votes of DRAWS whose radius under Cohen et al.'s bound, and under class bounds, is just above those given."""
+    candidate = fields["candidate"]
+    rivals = [label for label in range(len(CLASSES)) if label != candidate]
+
+    def radii(hits: int, rival: int) -> dict[str, float]:
+        counts = {candidate: hits, rivals[0]: rival, rivals[1]: DRAWS - hits - rival}
+        return with_true_radii({**fields, "exact": False, "counts": [counts[label] for label in sorted(counts)]})[
+            "radii"
+        ]
+
+    if radius == 0:
+        hits = DRAWS * 45 // 100 if classes_radius else DRAWS * 3 // 10
+    else:
+        hits = 1 + bisect(lambda tried: radii(tried, (DRAWS - tried) // 2)["cohen"] < radius, DRAWS // 2, DRAWS - 10)
+    wanted = radius if classes_radius is None else classes_radius
+    rival = bisect(lambda tried: radii(hits, tried)["classes"] >= wanted, (DRAWS - hits + 1) // 2, DRAWS - hits)
+    counts = {candidate: hits, rivals[0]: rival if wanted else DRAWS * 4 // 10}
+    counts[rivals[1]] = DRAWS - sum(counts.values())
+    return tuple(counts[label] for label in sorted(counts))
+
+
+def bisect(holds: Callable[[int], bool], low: int, high: int) -> int:
+    """The largest number at which a condition that ends somewhere still holds."""
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
+
+
 def build_record(
     index: int, truth: int, candidate: int, radius: float, /, *, classes_radius: float | None = None, **changes: Any
 ) -> Record:
-    """A record whose certificate has this radius under Cohen et al.'s bound; radius 0 is an abstention."""
+    """A record with votes of this radius, or of the next larger one; radius 0 is an abstention.
+
+    Changes replace fields as they are, also with values that do not follow from the votes.
+    """
     own = {name: changes.pop(name) for name in ("subset", "seconds") if name in changes}
-    radii = {"cohen": radius, "classes": radius if classes_radius is None else classes_radius}
-    bound = changes.get("bound", "cohen")
-    counts = [1, 1, 1]
-    counts[candidate] = 98
     fields: dict[str, Any] = {
-        "label": candidate if radii[bound] > 0 else None, "radius": radii[bound], "norm": "linf", "dim": 108,
-        "candidate": candidate, "p_lower": 0.9, "p_upper": 0.1, "bound": bound, "radii": radii,
-        "counts": tuple(counts), "select_counts": tuple(counts), "alpha": 0.05, "sigmas": (0.5,), "seed": 7,
-        "index": index, "precision": "float32", "schedule": Schedule("fixed", 100), "planned": 100, "ended": "planned",
+        "norm": "linf", "dim": math.prod(SHAPE), "candidate": candidate, "bound": "cohen",
+        "select_counts": tuple(98 if label == candidate else 1 for label in range(len(CLASSES))), "alpha": 0.05,
+        "sigmas": (0.5,), "seed": 7, "index": index, "precision": "float32", "schedule": Schedule("fixed", DRAWS),
+        "planned": DRAWS, "ended": "planned",
     }  # fmt: skip
-    certificate = Certificate(**{**fields, **changes})
-    return Record(certificate, truth, own.get("subset", "test"), own.get("seconds", 0.5))
+    said = {**fields, **{name: value for name, value in changes.items() if name in (*fields, "exact")}}
+    made = with_true_radii({**said, "counts": votes_for(radius, classes_radius, said)})
+    return Record(Certificate(**{**made, **changes}), truth, own.get("subset", "test"), own.get("seconds", 0.5))
 
 
 GRID = (0.0, 2 / 255, 4 / 255)
 
 
 def build_decided(index: int, truth: int, candidate: int, certified: int, /, *, grid: Sequence[float] = GRID) -> Record:
-    """A record of curve mode that certifies so many radii of a grid."""
-    radius = grid[certified - 1] if certified else 0.0
-    return build_record(
-        index, truth, candidate, radius, label=candidate if certified else None, radii={"cohen": radius},
-        schedule=Schedule("curve", 10_000, tuple(grid)), planned=10_000, ended="given up",
+    """A record of curve mode that certifies so many radii of a grid, at the probabilities that they need."""
+    record = build_record(index, truth, candidate, 0.0)
+    made, schedule = record.certificate, Schedule("curve", 10_000, tuple(grid))
+    levels = levels_of(lambda p: radius_of(made.sigmas, made.norm, made.dim, p, 1 - p), grid)
+    level, radius = (levels[certified - 1], grid[certified - 1]) if certified else (0.0, 0.0)
+    counts = tuple(8900 if label == candidate else 50 for label in range(len(CLASSES)))
+    changed = replace(
+        made, label=candidate if certified else None, radius=radius, radii={"cohen": radius}, p_lower=level,
+        p_upper=1 - level, counts=counts, schedule=schedule, planned=10_000, ended="given up",
     )  # fmt: skip
+    return replace(record, certificate=changed)
 
 
 def build_records(**changes: Any) -> list[Record]:
@@ -90,6 +161,7 @@ def build_run(
     recipe = {"method": method, "sigma": sigma, "seed": seed, "train": dict(train or {})}
     recipe["data"] = {"kind": kind, **(data or {})}
     recipe |= {"model": method} if given else {}
+    recipe |= {"beta": 2.0} if method == "unicr" else {}  # whose radius is that of Gaussian noise
     (path / "recipe.yaml").write_text(yaml.safe_dump(recipe))
     (path / "benchmark.json").write_text(json.dumps({"title": title, "class_names": CLASSES, "shape": SHAPE}))
     shards = [build_records(sigmas=(sigma,))] if shards is None else shards
@@ -109,9 +181,11 @@ def build_run(
 
 def two_looks(record: Record) -> Record:
     """The record with its noise budget in two equal parts, where it has one."""
-    sigmas = record.certificate.sigmas
-    halves = sigmas if len(sigmas) > 1 else (sigmas[0] * 2**0.5,) * 2
-    return replace(record, certificate=replace(record.certificate, sigmas=halves))
+    made = record.certificate
+    if len(made.sigmas) > 1:
+        return record
+    halves = {**vars(made), "sigmas": (made.sigmas[0] * 2**0.5,) * 2}
+    return replace(record, certificate=Certificate(**(with_true_radii(halves) if made.exact else halves)))
 
 
 def build_stages(n: int) -> dict[str, np.ndarray]:

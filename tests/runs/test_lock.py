@@ -1,3 +1,5 @@
+import os
+
 import pytest
 
 from ars.runs.lock import TakenError, locked
@@ -19,3 +21,14 @@ def test_a_place_that_cannot_be_a_folder_of_runs_is_refused(tmp_path, name, word
     with pytest.raises(TakenError, match=words), locked(tmp_path / name, "train"):
         pass
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_what_a_killed_process_left_is_removed_with_the_lock(tmp_path):
+    old, new = tmp_path / "start" / ".model.safetensors.0a1b2c3d.part", tmp_path / ".vote.json.0a1b2c3d.part"
+    old.parent.mkdir()
+    for path in (old, new):
+        path.write_text("half")
+    os.utime(old, (0, 0))
+    with locked(tmp_path, "vote"):
+        assert not old.exists()
+        assert new.exists()  # another process may be writing it

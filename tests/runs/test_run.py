@@ -9,6 +9,8 @@ from ars.certification.settings import Schedule
 from ars.runs.records import ReportError
 from ars.runs.run import Inputs, load_runs, train_seconds, write_train_seconds
 
+from .conftest import DRAWS
+
 SEEN = (300, 0.5, 0.25)
 
 
@@ -20,7 +22,7 @@ def test_shards_are_merged_in_the_order_of_index(make_run, make_record):
     shards = [[make_record(1, 0, 0, 0.1), make_record(0, 0, 0, 0.1)], [make_record(2, 0, 0, 0.1)]]
     (run,) = load(make_run("a", shards=shards))
     assert [record.certificate.index for record in run.records] == [0, 1, 2]
-    assert (run.settings.schedule.n_max, run.settings.alpha, run.settings.sigmas) == (100, 0.05, (0.5,))
+    assert (run.settings.schedule.n_max, run.settings.alpha, run.settings.sigmas) == (DRAWS, 0.05, (0.5,))
     assert run.bounds == ("cohen", "classes")
 
 
@@ -53,7 +55,7 @@ def test_a_record_that_was_cut_off_at_the_end_is_missing_and_in_the_middle_refus
         ("bound", "classes"),
         ("precision", "bfloat16"),
         ("subset", "validation"),
-        ("schedule", Schedule("radius", 100, tolerance=0.05)),
+        ("schedule", Schedule("radius", DRAWS, tolerance=0.05)),
         ("dim", 12),
         ("select_counts", (980, 10, 10)),
     ],
@@ -85,7 +87,12 @@ def test_records_of_other_noise_than_the_recipe_says_are_refused(make_run, make_
     with pytest.raises(ReportError, match="2 noisy looks"):
         load(make_run("rival", shards=[[half]]))
     assert load(make_run("unknown", method="a_new_one", shards=[[half]]))
-    own = make_run("own", method="sukenik", sigma=0.25, shards=[[make_record(0, 0, 0, 0.01, sigmas=(0.26,))]])
+    own = make_run(
+        "own",
+        method="sukenik",
+        sigma=0.25,
+        shards=[[make_record(0, 0, 0, 0.01, classes_radius=0.0099, sigmas=(0.26,))]],
+    )
     assert load(own)[0].settings.sigmas == ()  # each image has its own
 
 
@@ -94,7 +101,11 @@ def test_records_of_other_noise_than_the_recipe_says_are_refused(make_run, make_
     [
         (0, {"dim": 192}, "192 numbers"),
         (0, {"radius": 0.2}, "under its bound"),
-        (0, {"counts": (98, 2), "select_counts": (98, 2)}, "2 counts"),
+        (
+            0,
+            {"counts": (98, 2), "select_counts": (98, 2), "schedule": Schedule("fixed", 100), "planned": 100},
+            "2 counts",
+        ),
         (3, {}, "true class 3"),
         (-1, {}, "true class -1"),
     ],

@@ -12,12 +12,9 @@ from scipy.special import ndtri
 
 from ars.smoothing import Gaussian, MaskedGaussian, compose
 from ars.smoothing.exact import check_sampler, exact_normal_like, exact_release
-from ars.smoothing.gaussian import UNITS
-from ars.smoothing.masked import FARTHEST
-from ars.smoothing.masked import UNITS as MASKED_UNITS
 from ars.smoothing.mechanism import Rows
 from ars.theory import Ball
-from ars.theory.exact import EXACTLY, LEVEL_BITS, RELATIVE_ERROR
+from ars.theory.exact import EXACTLY, LEVEL_BITS, MASKED_UNITS, MOST_NOISE, RELATIVE_ERROR, UNITS
 
 from .conftest import Given
 
@@ -91,7 +88,7 @@ def test_ten_million_rounding_decisions_agree_with_exact_arithmetic(scale):
 def steps(shape):
     weight = torch.rand(shape[0], 1, *shape[2:], generator=generator(2))
     weight[:, :, 0] = 0  # masked out
-    weight[:, :, 1] = 1e-3  # released only with noise beyond FARTHEST
+    weight[:, :, 1] = 1e-3  # released only with noise beyond MOST_NOISE
     return [Gaussian(0.4, exact=True), MaskedGaussian(0.7, Given(weight), exact=True)]
 
 
@@ -132,7 +129,7 @@ def test_the_privacy_loss_of_the_masked_step_is_what_prop_2_4_states():
     assert (precision <= 192 / 0.7**2 * (1 + 1e-6)).all()
     assert (precision >= 192 / 0.7**2 * 0.99).all()
     noise = (release.std.double() / release.weight.double())[release.weight > 0]
-    assert noise.max() <= FARTHEST * 0.7 * (1 + 1e-6)
+    assert noise.max() <= MOST_NOISE * 0.7 * (1 + 1e-6)
 
 
 @pytest.mark.false_alarm(1e-6)

@@ -18,6 +18,7 @@ from ars.data.benchmark import open_benchmark
 from ars.data.digits import DigitsOnPhotographs
 from ars.methods.registry import methods
 from ars.report import write_report
+from ars.runs.lock import TakenError
 from ars.runs.provenance import begun_settings
 from ars.runs.records import RecordError
 from ars.runs.shards import IncompleteError, merge
@@ -130,6 +131,22 @@ def test_a_shard_is_one_file_and_shards_that_are_there_are_skipped(run, undistur
     assert len(records) == 12
     assert records_of(run) == undisturbed
     assert kept.items() <= {name: (run / "certify" / "test" / name).stat().st_mtime_ns for name in files(run)}.items()
+
+
+@pytest.mark.parametrize("within", [False, True])
+def test_a_folder_that_was_removed_is_not_made_again(run, monkeypatch, within):
+    monkeypatch.setattr("ars.workflows.certify.REPORT_SECONDS", 0.0)
+    seen = []
+
+    def remove(at):
+        seen.append(at)
+        if at.done == 2 and bool(at.drawn) == within:
+            shutil.rmtree(run, ignore_errors=True)
+
+    with pytest.raises(TakenError, match="removed meanwhile"):
+        certify(run, report=remove)
+    assert not run.exists()
+    assert max(at.done for at in seen) == 2
 
 
 def test_draws_within_a_shard_are_reported_and_no_record_changes(run, undisturbed, monkeypatch):

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from ars.certification.settings import CertifySettings
+from ars.certification.settings import CertifySettings, Schedule
 from ars.workflows.request import Progress, Request
 
 from ..runs.conftest import build_record
@@ -22,14 +22,18 @@ def test_the_records_go_into_a_folder_of_the_run():
 
 
 def test_counts_are_of_all_sessions_and_the_pace_is_of_this_one():
-    right = build_record(0, 1, 1, 0.3)  # 100 draws select, 100 estimate
-    wrong, abstained = build_record(1, 0, 2, 0.2), build_record(2, 1, 1, 0.0)
+    few = {"counts": (1, 98, 1), "schedule": Schedule("fixed", 100), "planned": 100}  # and 100 draws select
+    right, wrong, abstained = (
+        build_record(index, truth, label, radius, **few) for index, truth, label, radius in
+        [(0, 1, 1, 0.1), (1, 0, 2, 0.05), (2, 1, 1, 0.0)]
+    )  # fmt: skip
+    average = right.certificate.radius / 2
     at = Progress(total=10)
     assert (at.seconds_left, at.draws_a_second, at.certified, at.average_radius) == (None, 0, 0, 0)
     at = at.found([right, wrong])
-    assert (at.done, at.fresh, at.draws, at.certified, at.average_radius) == (2, 0, 0, 0.5, 0.15)
+    assert (at.done, at.fresh, at.draws, at.certified, at.average_radius) == (2, 0, 0, 0.5, average)
     at = dataclasses.replace(at, drawn=50, at_most=200).made([right, abstained], seconds=4.0)
     assert (at.done, at.fresh, at.draws, at.drawn, at.at_most) == (4, 2, 400, 0, 0)
     assert at.certified == 0.5
-    assert at.average_radius == pytest.approx(0.15)
+    assert at.average_radius == pytest.approx(average)
     assert (at.draws_a_second, at.seconds_left) == (100, 12)

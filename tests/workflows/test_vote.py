@@ -173,6 +173,12 @@ def test_an_interrupted_vote_resumes(run):
     assert not (run / "vote-begun.json").exists()
 
 
+def test_a_folder_that_was_removed_is_not_made_again(run):
+    with pytest.raises(TakenError, match="removed meanwhile"):
+        vote(run, report=lambda tally, total: tally.images and shutil.rmtree(run))
+    assert not run.exists()
+
+
 def test_what_a_kill_left_beside_a_whole_vote_is_removed(run):
     vote(run, draws=2)
     whole = (run / "vote.json").read_bytes()

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Literal, get_args
 
 from scipy.special import betainc, betaincc, betainccinv, betaincinv
@@ -17,6 +18,7 @@ TOP_SHARE = 0.9
 # can be larger than that (tail 4e-8 above alpha at 99,001 of 100,000, alpha 1e-6), so the tail itself is checked too.
 LEVEL = 1 - 1e-9
 CHECKED = 1 - 5e-10
+REMEMBERED = 2**16  # bounds, which reports compute again for every record
 # The range of alpha, and the level, after alpha was split, below which no bound is given: tails below 1e-244 are
 # computed as 0.
 LEAST_ALPHA, MOST_ALPHA, LEAST_LEVEL = 1e-100, 0.5, 1e-200
@@ -39,7 +41,11 @@ def lower_bound(successes: int, n: int, alpha: float) -> float:
     >>> lower_bound(0, 10, 0.05), round(lower_bound(10, 10, 0.05), 4)
     (0.0, 0.7411)
     """
-    alpha = _checked(successes, n, alpha)
+    return _lower_bound(successes, n, _checked(successes, n, alpha))
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _lower_bound(successes: int, n: int, alpha: float) -> float:
     if successes == 0 or alpha < LEAST_LEVEL:
         return 0.0
     shape = successes, n - successes + 1
@@ -51,7 +57,11 @@ def lower_bound(successes: int, n: int, alpha: float) -> float:
 
 def upper_bound(successes: int, n: int, alpha: float) -> float:
     """Clopper-Pearson: with probability at least 1 - alpha, p <= upper_bound."""
-    alpha = _checked(successes, n, alpha)
+    return _upper_bound(successes, n, _checked(successes, n, alpha))
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _upper_bound(successes: int, n: int, alpha: float) -> float:
     if successes == n or alpha < LEAST_LEVEL:
         return 1.0
     shape = successes + 1, n - successes

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ars.cli.errors import tell
 from ars.cli.interrupt import stoppable
 from ars.cli.options import (
     Subparsers,
@@ -86,7 +87,7 @@ def run(options: argparse.Namespace) -> int:
     path = attack_path(options.folder, options.name)
     print(path.read_text(encoding="utf-8"), end="") if options.json else print_attacks(attacks, str(options.folder))
     if attacks.broken:
-        print(f"ars: {warning(attacks)}", file=sys.stderr)
+        tell(f"ars: {warning(attacks)}", file=sys.stderr)
     return 1 if attacks.broken else 0
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ars.cli.errors import tell
 from ars.cli.interrupt import stoppable
 from ars.cli.options import (
     Subparsers,
@@ -133,7 +134,7 @@ def run(options: argparse.Namespace) -> int:
             there = merge(request.records, partial=True)
         if there.missing:
             have = f"{len(there.records)} of {there.manifest.layout.examples} images"
-            print(f"ars: {world.name} is done; {have} have records, the others belong to other ranks", file=sys.stderr)
+            tell(f"ars: {world.name} is done; {have} have records, the others belong to other ranks", file=sys.stderr)
         else:
             print_runs([folder], name=options.name, as_json=options.json)
     return 0
@@ -149,13 +150,13 @@ def print_forecast(request: Request, options: argparse.Namespace) -> None:
     plan = forecast_certification(request, device)
     about = f"{request.folder}: {plan.images} of {plan.total} images are left"
     if not plan.images:
-        print(about)
+        tell(about)
         return
     rate, each = 1 / plan.timed.draw, sum(plan.forecast.pieces) / plan.images
-    print(f"{about}, {'at most ' if plan.at_most else ''}{plan.draws:,} draws")
-    print(f"on {plan.device}: {rate:,.0f} draws/s, {each:.3g} s per image, {duration(plan.forecast.start)} to start")
+    tell(f"{about}, {'at most ' if plan.at_most else ''}{plan.draws:,} draws")
+    tell(f"on {plan.device}: {rate:,.0f} draws/s, {each:.3g} s per image, {duration(plan.forecast.start)} to start")
     unit = "GPU" if device.type == "cuda" else "worker"
-    print(describe_forecast(plan.forecast, options.on, unit=unit, price=options.price))
+    tell(describe_forecast(plan.forecast, options.on, unit=unit, price=options.price))
 
 
 def certify_with_progress(
@@ -183,9 +184,9 @@ def certify_with_progress(
     measured = None if request.settings.mode == "curve" else request.settings.norm
     view = certification_view(title, norm=measured, shown=world.rank == 0)
 
-    def tell(line: str) -> None:
+    def begin(line: str) -> None:
         if world.rank == 0:
-            print(line, file=sys.stderr, flush=True)
+            tell(line, file=sys.stderr)
 
     with stoppable(NOTICE if world.rank == 0 else "") as stop, view as show:
 
@@ -196,12 +197,12 @@ def certify_with_progress(
             from ars.workflows.ray import certify_with_ray
 
             certify_with_ray(
-                request, device_name=device_name, gpus_per_worker=gpus_per_worker, report=show, tell=tell, stop=end,
+                request, device_name=device_name, gpus_per_worker=gpus_per_worker, report=show, tell=begin, stop=end,
                 over=over,
             )  # fmt: skip
         else:
             device = choose_device(device_name, world.local)
-            certify_run(request, device=device, world=world, report=show, tell=tell, stop=end, over=over)
+            certify_run(request, device=device, world=world, report=show, tell=begin, stop=end, over=over)
     if stages and world.rank == 0:
         save_stages(request, device=choose_device(device_name, world.local), images=stages)
 

@@ -6,6 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import get_args
 
+from ars.cli.errors import tell
 from ars.cli.options import Subparsers, add_command, check_count
 from ars.data.locate import SOURCES, check, check_packs, size_of
 from ars.data.settings import Data, Kind
@@ -76,14 +77,14 @@ def run_list(options: argparse.Namespace) -> int:
     if options.json:
         rows = [{"benchmark": source.kind, "needs": source.needs, "names": list(source.names), "from": source.how,
                  "found": path and str(path), "bytes": path and size_of(path)} for source, path in found]  # fmt: skip
-        print(json.dumps(rows, indent=1))
+        tell(json.dumps(rows, indent=1))
         return 0
     for source, path in found:
-        print(f"{source.kind}: {source.needs}")
+        tell(f"{source.kind}: {source.needs}")
         if path:
-            print(f"    found {path} ({size_of(path) / 1e6:,.1f} MB)")
+            tell(f"    found {path} ({size_of(path) / 1e6:,.1f} MB)")
         elif source.names:
-            print(f"    not found as {' or '.join(source.names)} in $ARS_DATA; get it from: {source.how}")
+            tell(f"    not found as {' or '.join(source.names)} in $ARS_DATA; get it from: {source.how}")
     return 0
 
 
@@ -92,7 +93,7 @@ def run_get(options: argparse.Namespace) -> int:
     from ars.data.cifar10_download import get_cifar10
 
     folder = get_cifar10(options.root, source=options.source, report=print)
-    print(f"CIFAR-10: 6 batches with their published SHA-1 in {folder}")
+    tell(f"CIFAR-10: 6 batches with their published SHA-1 in {folder}")
     return 0
 
 
@@ -100,17 +101,17 @@ def run_check(options: argparse.Namespace) -> int:
     """Check one benchmark, or all that were found and the packs."""
     if options.kind:
         for line in check(_settings(options)):
-            print(line)
+            tell(line)
         return 0
     for kind in get_args(Kind):
         needed = [source for source in SOURCES if source.kind == kind]
         if kind == "folder" or (needed[0].names and needed[0].path() is None):
-            print(f"{kind}: not found, not checked")
+            tell(f"{kind}: not found, not checked")
             continue
         for line in check(Data(kind)):
-            print(line)
+            tell(line)
     for line in check_packs():
-        print(line)
+        tell(line)
     return 0
 
 
@@ -128,5 +129,5 @@ def run_show(options: argparse.Namespace) -> int:
         images, labels = benchmark.examples(options.part, range(min(options.count, benchmark.size(options.part))))
     sheet = contact_sheet(images, [benchmark.class_names[label] for label in labels.tolist()])
     write_picture(sheet, options.out)
-    print(f"{benchmark.title}: {len(images)} {options.part} images in {options.out}")
+    tell(f"{benchmark.title}: {len(images)} {options.part} images in {options.out}")
     return 0

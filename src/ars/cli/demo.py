@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ars.cli.certify import certify_with_progress
+from ars.cli.errors import tell
 from ars.cli.interrupt import end_if_asked, terminable
 from ars.cli.options import Subparsers, add_command, add_device
 from ars.cli.train import train_with_progress
@@ -71,12 +72,12 @@ def run(options: argparse.Namespace) -> int:
                 recipe = read_recipe(folder / RECIPE)
             certify_with_progress(Request(folder, recipe.certify), options.device, stages=STAGES)
             end_if_asked()
-            print(f"{folder}: {sentence(vote_with_progress(folder, recipe.certify, options.device, draws=DRAWS))}")
+            tell(f"{folder}: {sentence(vote_with_progress(folder, recipe.certify, options.device, draws=DRAWS))}")
             end_if_asked()
             folders.append(folder)
     report = write_report(folders, options.out / "report")
     print_table(report.table)
-    print(f"open {options.out / 'report' / 'index.html'}")
+    tell(f"open {options.out / 'report' / 'index.html'}")
     return 0
 
 

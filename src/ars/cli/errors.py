@@ -10,10 +10,11 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from ars.atomic import WriteError
 from ars.data.settings import DataWarning
+from ars.untrusted import shown
 
 
 def usable_streams() -> None:
@@ -24,11 +25,16 @@ def usable_streams() -> None:
         sys.stdout.reconfigure(errors="replace")
 
 
+def tell(text: str, *, file: TextIO | None = None, end: str = "\n") -> None:
+    """Print a text at once; names in it may come from files of others."""
+    print(shown(text), file=file, end=end, flush=True)
+
+
 def say(text: str) -> None:
     """Print a last line on the error stream; if that fails, only the exit code reports the error."""
     with contextlib.suppress(OSError):
         if sys.stderr is not None:  # print(file=None) would write to the output
-            print(text, file=sys.stderr, flush=True)
+            tell(text, file=sys.stderr)
 
 
 ROOM = "free disk space and run the same command again"
@@ -55,7 +61,11 @@ def plain_warnings() -> Iterator[None]:
     default = warnings.formatwarning
 
     def plain(message: Warning | str, category: type[Warning], *where: Any, **line: Any) -> str:
-        return f"ars: {message}\n" if issubclass(category, DataWarning) else default(message, category, *where, **line)
+        return (
+            f"ars: {shown(str(message))}\n"
+            if issubclass(category, DataWarning)
+            else default(message, category, *where, **line)
+        )
 
     warnings.formatwarning = plain
     try:

@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from ars.cli.errors import tell
 from ars.cli.options import Subparsers, add_command
 from ars.workflows.sweeps.file import Cell, read_sweep
 from ars.workflows.sweeps.pack import pack_sweep, unlisted_cells
@@ -29,12 +30,12 @@ def run(options: argparse.Namespace) -> int:
     sweep = read_sweep(options.sweep)
 
     def report(cell: Cell, what: str) -> None:
-        print(f"{cell.name}: {what}", flush=True)
+        tell(f"{cell.name}: {what}")
 
     packed = pack_sweep(sweep, options.runs, options.out, report=report)
     if not packed:
         raise ValueError(f"no cell of {sweep.name} is finished in {options.runs}; run ars sweep first")
-    print(f"packed {packed} of {len(sweep.cells)} cells into {options.out / sweep.name}")
+    tell(f"packed {packed} of {len(sweep.cells)} cells into {options.out / sweep.name}")
     if others := unlisted_cells(sweep, options.out):
-        print(f"kept, although {options.sweep} does not name them: {', '.join(others)}")
+        tell(f"kept, although {options.sweep} does not name them: {', '.join(others)}")
     return 0

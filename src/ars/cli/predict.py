@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ars.certification.settings import fresh_seed
+from ars.cli.errors import tell
 from ars.cli.options import (
     Subparsers,
     add_certification,
@@ -103,9 +104,9 @@ def run(options: argparse.Namespace) -> int:
         if saved:
             save_masks(masks[index], saved)
         if options.seed is None and not options.json and index == 0:
-            print(f"fresh noise: --seed {seed} repeats it", file=sys.stderr, flush=True)
+            tell(f"fresh noise: --seed {seed} repeats it", file=sys.stderr)
         show = _json if options.json else _sentence
-        print(show(seen, certificate, inputs.class_names, saved), flush=True)
+        tell(show(seen, certificate, inputs.class_names, saved))
     return 0
 
 

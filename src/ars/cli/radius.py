@@ -5,6 +5,7 @@ import json
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 
+from ars.cli.errors import tell
 from ars.cli.options import Subparsers, add_command
 from ars.report.measures import show_radius, unit_name
 from ars.theory import NORMS, UnsupportedThreat, ars_radius_l2, ars_radius_linf
@@ -60,10 +61,10 @@ def run(options: argparse.Namespace) -> int:
     else:
         radius = ars_radius_l2(options.sigma, options.p_plus, p_minus)
     if options.json:
-        print(json.dumps({"radius": radius, "norm": options.norm, "dim": options.dim, "sigmas": options.sigma}))
+        tell(json.dumps({"radius": radius, "norm": options.norm, "dim": options.dim, "sigmas": options.sigma}))
     elif radius == 0:
-        print("radius 0: the classes cannot be distinguished, abstain")
+        tell("radius 0: the classes cannot be distinguished, abstain")
     else:
         pixels = f" = {show_radius(radius, 'linf', decimals=4)}{unit_name('linf')}" if options.norm == "linf" else ""
-        print(f"radius {truncate(radius, 6)}{pixels} in {options.norm}")
+        tell(f"radius {truncate(radius, 6)}{pixels} in {options.norm}")
     return 0

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from ars.cli.errors import tell
 from ars.cli.options import Subparsers, add_command
 from ars.runs.paths import CERTIFY, MAIN, RECIPE
 from ars.theory import NORMS
@@ -62,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
     )
     print_table(report.table, as_json=options.json)
     if not options.json:
-        print(f"wrote {len(report.files)} files; open {options.out / 'index.html'}")
+        tell(f"wrote {len(report.files)} files; open {options.out / 'index.html'}")
     return 0
 
 
@@ -82,12 +83,12 @@ def write_packed(folder: Path, out: Path) -> int:
     from ars.report.paper.results import write_results
 
     written = write_results(folder, out)
-    print(f"{written.cells} cells: wrote {len(written.sheets)} tables and {written.figures} figures")
+    tell(f"{written.cells} cells: wrote {len(written.sheets)} tables and {written.figures} figures")
     for name in written.uncertified:
-        print(
+        tell(
             f"ars: {folder / name} has no records, so no table of certified images has it; pack it again, with "
             f"its {CERTIFY}/",
             file=sys.stderr,
         )
-    print(f"open {out / 'index.html'}")
+    tell(f"open {out / 'index.html'}")
     return 0

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ars.cli.certify import certify_with_progress
-from ars.cli.errors import describe_error
+from ars.cli.errors import describe_error, tell
 from ars.cli.interrupt import end_if_asked, stoppable, terminable
 from ars.cli.options import Subparsers, add_command, add_device, add_engine, add_places, add_plan, check_plan
 from ars.cli.train import train_with_progress
@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
     if options.packed is not None and not options.packed.is_dir():
         raise ValueError(f"there is no folder {options.packed}; give --packed a folder that 'ars pack' has written")
     plan = make_plan(sweep, options.out, options.packed)
-    print(show(sweep, plan), flush=True)
+    tell(show(sweep, plan))
     if not plan.left:
         return 0
     if options.plan:
@@ -94,11 +94,11 @@ def run(options: argparse.Namespace) -> int:
             failed = _run_on_ray(work, cells, options.gpus_per_worker) if on_ray else _run_here(work, cells)
         finally:
             plan = make_plan(sweep, options.out, options.packed)
-            print(show(sweep, plan), flush=True)
+            tell(show(sweep, plan))
     if plan.left and budget.over():
-        print(f"{options.minutes:g} min are over; run the same command again to resume", flush=True)
+        tell(f"{options.minutes:g} min are over; run the same command again to resume")
     if failed:
-        print(f"ars: {failed} of {len(plan.rows)} cells failed; the errors are above", file=sys.stderr)
+        tell(f"ars: {failed} of {len(plan.rows)} cells failed; the errors are above", file=sys.stderr)
     return 1 if failed else 0
 
 
@@ -118,7 +118,7 @@ def _run_here(work: "Work", cells: Sequence[Cell]) -> int:
             failed += done is False
         if len(busy) == len(left):
             if not told:
-                tell(f"waiting for other processes, which work on {', '.join(cell.name for cell in busy)}")
+                note(f"waiting for other processes, which work on {', '.join(cell.name for cell in busy)}")
             told = True
             time.sleep(WAIT_SECONDS)
         left = busy
@@ -133,7 +133,7 @@ def _run_on_ray(work: "Work", cells: Sequence[Cell], gpus_per_worker: float) -> 
     with stoppable(NOTICE) as stop, open_cluster(work.device, gpus_per_worker, show_output=True) as cluster:
         there = replace(work, runs=work.runs.resolve(), device=cluster.device_name)
         return run_side_by_side(
-            cluster, cells, there.runs, train=there.train, make=there.make_in_turn, tell=tell, stop=stop
+            cluster, cells, there.runs, train=there.train, make=there.make_in_turn, tell=note, stop=stop
         )
 
 
@@ -147,15 +147,15 @@ def print_forecast(sweep: Sweep, plan: Plan, options: argparse.Namespace, moved:
     timed = time_cells(plan, device, BenchmarkCache(moved))
     rows = [row for row in make_plan(sweep, options.out, options.packed, timed).rows if not row.done]
     for row in rows:
-        print(f"  {describe(row)}")
+        tell(f"  {describe(row)}")
     draws = sum(row.left.images * most_draws(row.cell.recipe.certify) for row in rows if row.left)
-    print(f"on {name_of(device)}: at most {draws:,} draws for certification")
+    tell(f"on {name_of(device)}: at most {draws:,} draws for certification")
     if any(row.seconds is None for row in rows):
-        print("the time of some cells is unknown; see above")
+        tell("the time of some cells is unknown; see above")
         return
     forecast = Forecast(tuple(row.seconds or 0.0 for row in rows))
     unit = "GPU" if device.type == "cuda" else "worker"
-    print(describe_forecast(forecast, options.on, unit=unit, price=options.price))
+    tell(describe_forecast(forecast, options.on, unit=unit, price=options.price))
 
 
 def time_cells(plan: Plan, device: "torch.device", open_data: "Opener") -> list[Recorded]:
@@ -168,21 +168,21 @@ def time_cells(plan: Plan, device: "torch.device", open_data: "Opener") -> list[
         known = [*plan.times.recorded, *timed]
         if any(times.methods == (method,) and (times.k, times.schedule) == (cell.k, schedule) for times in known):
             continue
-        tell(f"timing {cell.name}; Ctrl-C ends it")
+        note(f"timing {cell.name}; Ctrl-C ends it")
         try:
             epoch, image, vote = time_cell(
                 cell.recipe, vote=cell.vote, images=SHARD_SIZE, device=device, open_data=open_data
             )
         except (ValueError, ArithmeticError, OSError) as error:
-            tell(f"{cell.name} cannot be timed: {describe_error(error)}")
+            note(f"{cell.name} cannot be timed: {describe_error(error)}")
         else:
             timed.append(Recorded((method,), cell.k, epoch=epoch, image=image, vote=vote, schedule=schedule))
     return timed
 
 
-def tell(line: str) -> None:
+def note(line: str) -> None:
     """Say one line about the work."""
-    print(f"ars: {line}", file=sys.stderr, flush=True)
+    tell(f"ars: {line}", file=sys.stderr)
 
 
 def show(sweep: Sweep, plan: Plan) -> str:
@@ -246,7 +246,7 @@ class Work:
             left = remaining_work(cell, folder)
             if not left.done:  # another process may have made it meanwhile
                 row = Row(cell, left, seconds=self.times.estimate(cell, left))
-                print(f"making {describe(row)}", flush=True)
+                tell(f"making {describe(row)}")
                 make_cell(cell, folder, self.device, self.budget, self.times, self.open_data)
 
     def _attempt(self, name: str, do: Callable[[], None]) -> bool | None:
@@ -260,7 +260,7 @@ class Work:
         except Exception as error:  # the other cells may still succeed
             told = isinstance(error, ValueError | ArithmeticError | OSError | ModuleNotFoundError)
             why = f": {describe_error(error)}" if told else f" failed:\n{traceback.format_exc()}"
-            print(f"ars: {name}{why}", file=sys.stderr, flush=True)
+            tell(f"ars: {name}{why}", file=sys.stderr)
             return False
         return True
 
@@ -289,7 +289,7 @@ def make_cell(cell: Cell, folder: Path, device_name: str, budget: Budget, times:
     if left.vote:
         enough = budget.watch()
         tally = vote_with_progress(folder, settings, device_name, draws=cell.vote, enough=enough, open_data=open_data)
-        print(sentence(tally), flush=True)
+        tell(sentence(tally))
         end_if_asked()
     if left.masks:
         device = choose_device(device_name)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from ars.cli.errors import tell
 from ars.report.grouping import make_sections
 from ars.report.rendering import to_json, to_rich
 from ars.report.table import Table, make_table
@@ -22,7 +23,7 @@ def print_table(table: Table, *, as_json: bool = False) -> None:
     from rich.console import Console
 
     if as_json:
-        print(to_json(table))
+        tell(to_json(table))
     else:
         console = Console()
         least = to_rich(table, longest=FOLDED if console.is_terminal else None)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ars.cli.errors import tell
 from ars.cli.interrupt import stoppable
 from ars.cli.options import Override, Subparsers, add_command, add_device
 from ars.cli.views import describe_epoch, describe_step, open_view
@@ -73,7 +74,7 @@ def add_to(commands: Subparsers) -> None:
 def run(options: argparse.Namespace) -> int:
     """Train, showing progress."""
     if options.keys:
-        print(list_keys())
+        tell(list_keys())
         return 0
     recipe = read_recipe(options.recipe, options.overrides)
     recipe = replace(recipe, data=recipe.data.absolute())  # later commands may run in another folder
@@ -84,21 +85,21 @@ def run(options: argparse.Namespace) -> int:
         cell = cell_name(recipe.method, recipe.data.options.get("size"), recipe.sigma, recipe.seed)
         folder = Path("runs") / f"{options.recipe.stem}-{cell}"
         if first:
-            print(f"the run goes to {folder}; choose another folder with --out RUN")
+            tell(f"the run goes to {folder}; choose another folder with --out RUN")
     from ars.data.benchmark import BenchmarkCache
     from ars.workflows.load import keep_certification, recipe_to_resume
 
     recipe, moved = recipe_to_resume(folder, recipe)
     if first:
         for place, path in moved.items():
-            print(f"{folder}: continues with data.{place} at its new place {path or 'ARS_DATA'}", file=sys.stderr)
+            tell(f"{folder}: continues with data.{place} at its new place {path or 'ARS_DATA'}", file=sys.stderr)
         for doubt in recipe_warnings(recipe):
-            print(doubt, file=sys.stderr)
+            tell(doubt, file=sys.stderr)
         for change in keep_certification(folder, recipe):
-            print(f"{folder}: {change}", file=sys.stderr)
+            tell(f"{folder}: {change}", file=sys.stderr)
     train_with_progress(recipe, folder, options.device, open_data=BenchmarkCache(moved))
     if first:
-        print(f"the model is in {folder / MODEL}; next: {next_command(folder, recipe, moved)}")
+        tell(f"the model is in {folder / MODEL}; next: {next_command(folder, recipe, moved)}")
     return 0
 
 

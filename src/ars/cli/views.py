@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from ars.cli.errors import tell
 from ars.report.measures import show_radius, unit_name
 from ars.theory import Norm
+from ars.untrusted import shown
 from ars.workflows.request import Progress
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ class View:
 
     def say(self, text: str) -> None:
         """Print one line."""
-        print(f"{self.title}: {text}", file=sys.stderr, flush=True)
+        tell(f"{self.title}: {text}", file=sys.stderr)
 
     def update(self, done: int, total: int, line: str, text: str, *, last: bool = False) -> None:
         """Print the line, unless one was printed a moment ago; the last one is always printed."""
@@ -47,7 +49,7 @@ class BarView(View):
 
     def say(self, text: str) -> None:
         """Print one line above the bar."""
-        self._bar.console.print(f"{self.title}: {text}", markup=False, highlight=False)
+        self._bar.console.print(shown(f"{self.title}: {text}"), markup=False, highlight=False)
 
     def update(self, done: int, total: int, line: str, text: str, *, last: bool = False) -> None:
         """Update the bar and the text beside it."""

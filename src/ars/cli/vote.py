@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ars.certification.settings import CertifySettings
+from ars.cli.errors import tell
 from ars.cli.interrupt import stoppable
 from ars.cli.options import Subparsers, add_classifier, add_command, add_device, add_places, limit_memory, recipe_of
 from ars.cli.views import View
@@ -48,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
         options.folder, settings, options.device, draws=options.draws, classifier=options.classifier,
         moved=options.overrides,
     )  # fmt: skip
-    print(tally.to_json(), end="") if options.json else print(f"{options.folder}: {sentence(tally)}")
+    tell(tally.to_json(), end="") if options.json else tell(f"{options.folder}: {sentence(tally)}")
     return 0
 
 

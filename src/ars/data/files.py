@@ -1,7 +1,9 @@
 """The files of a folder or a zip archive, read through one interface."""
 
 import hashlib
+import lzma
 import os
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterable, Sequence
@@ -13,6 +15,10 @@ from ars.data.settings import DataError
 
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
 LARGEST_FILE = 512 << 20  # bytes of one image or table
+DAMAGED = (
+    OSError, ValueError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error,
+)  # fmt: skip
+"""What zipfile raises for a damaged archive."""
 READ_WHOLE = 256 << 20  # bytes that a digest may read, a second or so
 
 
@@ -81,11 +87,13 @@ class Files:
             return (self.path / name).read_bytes() if self.path.is_dir() else self._zip().read(self._prefix + name)
         except (FileNotFoundError, KeyError):
             raise DataError(f"{self.path} holds no {name}") from None
-        except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-            raise DataError(f"{name} in {self.path} is damaged ({error}); download the archive again") from error
+        except DataError:
+            raise
         except RuntimeError as error:  # a password, or an unsupported compression
             advice = "unpack the archive and use the folder"
             raise DataError(f"{name} in {self.path} cannot be unpacked ({error}); {advice}") from error
+        except DAMAGED as error:
+            raise DataError(f"{name} in {self.path} is damaged ({error}); download the archive again") from error
 
     def digest(self, names: Iterable[str]) -> str:
         """A digest of names, lengths and CRC-32s, which is the same for a folder and its archive.
@@ -116,7 +124,7 @@ class Files:
         if self._archive is None or self._archive[0] != os.getpid():
             try:  # a forked process must not share the file offset
                 self._archive = (os.getpid(), zipfile.ZipFile(self.path))
-            except zipfile.BadZipFile as error:
+            except DAMAGED as error:
                 raise _broken(self.path) from error
         return self._archive[1]
 

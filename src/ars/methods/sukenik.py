@@ -4,9 +4,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ars.methods.builder import Inputs, MethodSettings
+from ars.methods.paper_values import RATE
 from ars.smoothing.input_dependent import InputDependentClassifier, NearestNoise, mean_distance
 
-RATE, NEIGHBOURS = 0.01, 20
+NEIGHBOURS = 20
 # How many training images calibrate the centre m and the training noise; more hardly change the mean of D.
 CALIBRATION_IMAGES = 500
 

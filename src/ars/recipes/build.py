@@ -11,8 +11,8 @@ from ars.certification.certifier import check_request
 from ars.certification.settings import CertifySettings
 from ars.data.benchmark import Benchmark
 from ars.methods.builder import Inputs
+from ars.methods.paper_values import paper_beta
 from ars.methods.registry import method_called
-from ars.methods.unicr import paper_beta
 from ars.models import Normalize, cifar_resnet, resnet50, small_cnn
 from ars.recipes.recipe import Recipe
 from ars.recipes.user_code import import_classifier

@@ -33,7 +33,7 @@ def _beta_at(recipe: Recipe, size: int) -> float | None:
     """The shape of the noise of a start: that of the recipe's own size, explicit if the default would differ."""
     if recipe.method != "unicr" or recipe.beta is not None:
         return recipe.beta
-    from ars.methods.unicr import paper_beta  # imports torch
+    from ars.methods.paper_values import paper_beta
 
     own = paper_beta(recipe.data.options["size"], recipe.sigma)
     return None if paper_beta(size, recipe.sigma) == own else own

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +12,7 @@ from ars.report.style import BAD, GOOD, INK, MUTED, Picture, data_uri, fit, styl
 from ars.runs.paths import PACKED
 from ars.runs.records import ReportError
 from ars.runs.run import Run
-from ars.untrusted import check_unpacked
+from ars.untrusted import read_arrays
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,16 +53,14 @@ def load_stages(run: Run) -> Stages:
     if run.stages is None:
         raise ReportError(f"{run.path} has no stages; run `ars certify {run.path} --stages N` first")
     try:
-        check_unpacked(run.stages)
-        with np.load(run.stages, allow_pickle=False) as arrays:
-            content: dict[str, Images] = {name: arrays[name] for name in arrays.files}
+        content: dict[str, Images] = read_arrays(run.stages)
         n = len(content["index"])
         if n == 0 or content["input"].shape != (n, *run.shape):
             raise ValueError(f"need one or more images of shape {run.shape}, got {content['input'].shape}")
         if not set(content["truth"].tolist()) <= set(range(len(run.class_names))):
             raise ValueError(f"a true class is none of the {len(run.class_names)} of the benchmark")
         rows = stage_rows(content)
-    except (KeyError, OSError, ValueError, EOFError, BadZipFile) as error:
+    except (KeyError, ValueError) as error:
         packed = (run.stages.parent / PACKED).exists()
         advice = "pack the cell again" if packed else f"run `ars certify {run.path} --stages N` again"
         raise ReportError(f"{run.stages} does not hold the stages of a draw ({error}); {advice}") from error

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -272,6 +273,17 @@ def _json_spread(spread: Spread) -> dict[str, Any]:
     return {"mean": spread.mean if spread.values else None, "std": spread.std, "values": spread.values}
 
 
+def cell_text(value: object) -> str:
+    """The text of a CSV cell, which no spreadsheet takes for a formula: '=... instead of =...
+
+    >>> cell_text("=1+1"), cell_text(-0.5), cell_text("-1.0, 2.5"), cell_text("+1-2")
+    ("'=1+1", '-0.5', '-1.0, 2.5', "'+1-2")
+    """
+    text = str(value)
+    numbers = re.fullmatch(r"[-+]?[\d.]+(e[-+]?\d+)?(, [-+]?[\d.]+)*", text)
+    return f"'{text}" if text.startswith(("=", "+", "-", "@")) and not numbers else text
+
+
 def images_csv(run: Run) -> str:
     """One line per image: its file where that is known, true class, label, radius, candidate and the votes for it.
 
@@ -289,5 +301,5 @@ def images_csv(run: Run) -> str:
         file, label = run.files[found.index] if run.files else "", "" if found.label is None else names[found.label]
         votes = [names[found.candidate], found.counts[found.candidate], found.n_estimate]
         shown = show(found.radius, norm, CSV_DECIMALS)
-        writer.writerow([found.index, file, names[record.truth], label, shown, norm, *votes])
+        writer.writerow(map(cell_text, [found.index, file, names[record.truth], label, shown, norm, *votes]))
     return text.getvalue()

@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from ars.atomic import remove_stale, write_whole
 from ars.report.attacks import AttackedRun, attacked_groups, attacks_markdown, draw_attacks, load_attacks
@@ -19,9 +19,11 @@ from ars.report.table import Block, Table, beside, make_table
 from ars.report.views import Member, View
 from ars.runs.logs import read_log, to_log
 from ars.runs.paths import MAIN, digest_of
+from ars.runs.records import ReportError
 from ars.runs.run import load_runs, train_seconds
 from ars.runs.vote_count import read_tally
 from ars.theory import Norm
+from ars.untrusted import parse_json, read_text
 
 LIST = "report-files.json"
 """By this list the next report into the same folder knows the files of the earlier one."""
@@ -119,8 +121,14 @@ def _member_of(group: Group, paper: str | None) -> Member:
 
 
 def write_all(out: Path, contents: Mapping[str, bytes]) -> tuple[Path, ...]:
-    """Write files by their path below out, each as a whole."""
+    """Write files by their path below out, each as a whole; none is written elsewhere by a name or a link."""
+    for name in contents:
+        parts = PurePosixPath(name).parts
+        if ".." in parts or len(parts) > 2 or parts[0] == "/":
+            raise ReportError(f"{name!r} is no name for a file of the report; rename what it is called after")
     for folder in {(out / name).parent for name in contents}:
+        if folder != out and folder.is_symlink():
+            raise ReportError(f"{folder} is a link to another folder; replace it by a folder, or choose another --out")
         remove_stale(folder)
     for name, content in contents.items():
         write_whole(out / name, content)
@@ -136,18 +144,19 @@ def make_list(contents: Mapping[str, bytes]) -> bytes:
 def remove_listed(out: Path, *, written: Iterable[str]) -> None:
     """Remove the files of out that its list names, unless they were written now or are no longer as they were."""
     try:
-        content = json.loads((out / LIST).read_bytes())
+        content = parse_json(read_text(out / LIST))
         listed = {str(name): str(digest) for name, digest in content["files"].items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return
-    plain = ((out / name, digest) for name, digest in listed.items() if Path(name).name == name)
-    files = ((path, digest) for path, digest in plain if path.is_file() and not path.is_symlink())
-    remove_others(out, [path.name for path, digest in files if digest_of(path) == digest], written=written)
+    files = [path for path in out.iterdir() if path.name in listed and path.is_file() and not path.is_symlink()]
+    remove_others(out, [path.name for path in files if digest_of(path) == listed[path.name]], written=written)
 
 
 def remove_others(out: Path, names: Iterable[str], *, written: Iterable[str]) -> None:
-    """Remove files of out by their names, but none that was written now, be it by another name: A and a may be one."""
-    now = [out / name for name in written]
-    for path in (out / name for name in names):
-        if path.is_file() and not any(path.samefile(other) for other in now):
+    """Remove files of out and its folders by their names, but none that was written now: A and a may be one file."""
+    now, names = [out / name for name in written], set(names)
+    folders = [out, *(path for path in out.glob("*") if path.is_dir() and not path.is_symlink())]
+    for path in (path for folder in folders for path in folder.iterdir()):
+        listed = path.relative_to(out).as_posix() in names and path.is_file()
+        if listed and not any(path.samefile(other) for other in now):
             path.unlink()

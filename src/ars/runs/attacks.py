@@ -8,13 +8,18 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ars.atomic import write_whole
 from ars.runs.paths import attack_path
 from ars.runs.records import Record, ReportError
+from ars.theory.rounding import as_number, as_whole
 from ars.untrusted import parse_json, read_text
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 FAMILY_LEVEL = 1e-3
 """Probability of at least one false alarm among all images and multiples below 1, if every certificate is true."""
@@ -49,6 +54,10 @@ class Attacked:
 
     target: Target
     attempts: tuple[Attempt, ...]
+
+    def __post_init__(self) -> None:
+        if not all(0 <= self.target.label < len(attempt.counts) for attempt in self.attempts):
+            raise ValueError(f"image {self.target.index} has label {self.target.label}, which has no counts")
 
     def strongest(self, times: float) -> tuple[Attempt, float]:
         """The attempt with the smallest p-value at a multiple, and that p-value times the number of attempts."""
@@ -134,16 +143,19 @@ class Attacks:
     def from_json(cls, text: str) -> Self:
         """Read the file; the table is not read, since it follows from the images."""
         raw = parse_json(text)
-        images = tuple(
-            Attacked(
-                Target(**image["target"]),
-                tuple(Attempt(**{**attempt, "counts": tuple(attempt["counts"])}) for attempt in image["attempts"]),
-            )
-            for image in raw["images"]
-        )
-        made = cls(raw["settings"], str(raw["model"]), int(raw["total"]), float(raw["seconds"]), images)
-        made.to_json()  # refuses missing or wrong fields of the images
+        images: tuple[Attacked, ...] = _reader().validate_json(json.dumps(raw["images"]), strict=True)
+        times = [as_number("times", value) for value in raw["settings"]["times"]]
+        total, seconds = as_whole("total", raw["total"], least=0), as_number("seconds", raw["seconds"])
+        made = cls({**raw["settings"], "times": times}, str(raw["model"]), total, seconds, images)
+        made.to_json()  # refuses an image without attempts at a multiple
         return made
+
+
+@cache
+def _reader() -> "TypeAdapter[tuple[Attacked, ...]]":
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(tuple[Attacked, ...])
 
 
 def rejected(p_values: Iterable[tuple[float, Target]], level: float) -> list[tuple[float, Target]]:

@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
+from ars.atomic import remove_stale
+
 Work = Literal["attack", "sweep", "train", "vote"]
 
 
@@ -14,6 +16,12 @@ class TakenError(ValueError):
 
 class BusyError(TakenError):
     """A folder that another process is using."""
+
+
+def check_kept(path: Path) -> None:
+    """Refuse to continue work on a folder that was removed, or moved, since the work began: nothing would fit to it."""
+    if not path.exists():
+        raise TakenError(f"{path} was removed meanwhile; put it back, or start the command again")
 
 
 @contextmanager
@@ -38,6 +46,8 @@ def locked(folder: Path, work: Work, of: str = "") -> Iterator[None]:
         other = "" if work in ("attack", "vote") else ", or choose another --out"
         raise BusyError(f"another ars {work} is running in {folder}; wait until it ends{other}") from None
     try:
+        for place in (folder, *(path for path in folder.glob("*") if path.is_dir() and not path.is_symlink())):
+            remove_stale(place)
         yield
     finally:
         lock.release()

@@ -63,15 +63,15 @@ class Record:
         """Read a line; a missing or unknown field is an error."""
         raw: dict[str, Any] = parse_json(line)
         if not isinstance(raw, dict):
-            raise TypeError(f"expected an object, got {type(raw).__name__}")
+            raise ValueError(f"expected an object, got {type(raw).__name__}")
         expected = {field.name for kind in (Certificate, cls) for field in fields(kind)} - {"certificate"}
         if unknown := ({"model", "exact"} | raw.keys()) ^ expected:
-            raise KeyError(f"fields {sorted(unknown)} are missing or unknown")
+            raise ValueError(f"fields {sorted(unknown)} are missing or unknown")
         others = {name: raw.pop(name) for name in KINDS if name in raw}
         for name, value in others.items():
             kind, words = KINDS[name]
             if not isinstance(value, kind) or isinstance(value, bool):
-                raise TypeError(f"{name} must be {words}, got {value!r}")
+                raise ValueError(f"{name} must be {words}, got {value!r}")
         return cls(_certificate(json.dumps(raw)), **others)
 
 
@@ -111,7 +111,7 @@ def _parse(path: Path, text: str) -> Iterator[Record]:
     for number, line in enumerate(lines, start=1):
         try:
             yield Record.from_json(line)
-        except (KeyError, TypeError, ValueError) as error:
+        except ValueError as error:
             raise RecordError(
                 f"{path}, line {number}, is not a certification record ({error}); move the file away to start again"
             ) from error

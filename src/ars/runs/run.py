@@ -16,11 +16,12 @@ from ars.certification.settings import Schedule
 from ars.data.settings import PLACES, with_later
 from ars.methods.registry import methods
 from ars.runs.paths import BENCHMARK, ENVIRONMENT, FILES, MAIN, RECIPE, STAGES, TIMING, records_folder
+from ars.runs.radius_check import check_radii
 from ars.runs.records import Record, ReportError
 from ars.runs.shards import Merged, read_certification
 from ars.runs.test_images import ImageStats, Judged, difference, read_files
 from ars.theory import Norm
-from ars.untrusted import parse_json, parse_yaml, read_text
+from ars.untrusted import parse_json, parse_yaml, read_text, shown_name
 
 Item = TypeVar("Item")
 
@@ -174,8 +175,8 @@ def _load_run(path: Path, run_name: str, folder: Path, *, partial: bool) -> Run:
     about = read_about(path)
     with _fields_of(path / RECIPE):
         # for an imported model sigma is the combined noise of all steps, with rounding errors in the last digits
-        method, sigma = str(recipe["method"]), float(f"{float(recipe['sigma']):.12g}")
-        seed, kind = int(recipe["seed"]), str(recipe["data"]["kind"])
+        method, sigma = shown_name(recipe["method"]), float(f"{float(recipe['sigma']):.12g}")
+        seed, kind = int(recipe["seed"]), shown_name(recipe["data"]["kind"])
     merged = read_certification(folder, partial=partial)
     _check_agreement(folder, merged, method)
     records = merged.records
@@ -184,19 +185,19 @@ def _load_run(path: Path, run_name: str, folder: Path, *, partial: bool) -> Run:
         raise ReportError(f"{folder / FILES} names {len(files)} files, but none for image {last}; {ADVICE}")
     run = Run(
         path=path,
-        name=run_name,
+        name=shown_name(run_name),
         method=method,
         sigma=sigma,
         learned_split=recipe.get("share") == "learned",
         seed=seed,
         kind=kind,
-        title=about.title,
-        class_names=about.class_names,
+        title=shown_name(about.title),
+        class_names=tuple(map(shown_name, about.class_names)),
         shape=about.shape,
         settings=_settings(records[0], method),
         records=records,
         missing=len(merged.missing),
-        files=files,
+        files=tuple(map(shown_name, files)),
         stages=folder / STAGES if (folder / STAGES).exists() else None,
         environment=_load_environment(path / ENVIRONMENT),
         recipe=recipe,
@@ -248,7 +249,8 @@ def _load_environment(path: Path) -> dict[str, str]:
         content = read_mapping(path, parse_json)
     except ReportError:
         return {}
-    return {str(key): value if isinstance(value, str) else json.dumps(value) for key, value in content.items()}
+    texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in content.items()}
+    return {shown_name(key): shown_name(value) for key, value in texts.items()}
 
 
 def _settings(record: Record, method: str) -> Settings:
@@ -327,6 +329,7 @@ def _check_fit(run: Run) -> None:
             raise ReportError(
                 f"image {made.index} of {run.path} has radius {made.radius}, but {made.radii} under its bound"
             )
+    check_radii(run.path, run.recipe, run.shape, run.records)
 
 
 def write_train_seconds(folder: Path, seconds: float) -> None:

@@ -306,5 +306,5 @@ def read_certification(folder: Path, *, partial: bool = False) -> Merged:
 def _read(path: Path) -> list[Record]:
     try:
         return [Record.from_json(line) for line in read_lines(path)]
-    except (OSError, EOFError, zlib.error, KeyError, TypeError, ValueError) as error:
+    except (OSError, EOFError, zlib.error, ValueError) as error:
         raise RecordError(f"{path} does not hold certification records ({error}); pack them again") from error

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from ars.runs.paths import BEGUN_VOTE, VOTE
 from ars.runs.test_images import ImageStats
+from ars.theory.rounding import as_number, as_whole
 from ars.untrusted import parse_json, read_text
 
 
@@ -42,15 +43,16 @@ class Tally:
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> Self:
         """The content of vote.json; accuracy and standard error follow from the counts."""
+        images = as_whole("images", content["images"], least=0)
         return cls(
-            images=int(content["images"]),
-            draws=int(content["draws"]),
-            correct=int(content["correct"]),
-            seed=int(content["seed"]),
-            seconds=float(content["seconds"]),
+            images=images,
+            draws=as_whole("draws", content["draws"], least=1),
+            correct=as_whole("correct", content["correct"], least=0, most=images),
+            seed=as_whole("seed", content["seed"], least=0),
+            seconds=as_number("seconds", content["seconds"]),
             precision=str(content["precision"]),
             model=str(content["model"]),
-            looks=tuple(float(number) for number in content.get("looks", ())),
+            looks=tuple(as_number("looks", number) for number in content.get("looks", ())),
             order=str(content.get("order", "")),
         )
 
@@ -81,5 +83,5 @@ def read_tally(folder: Path, *, begun: bool = False) -> Tally | None:
     try:
         content: dict[str, Any] = parse_json(read_text(folder / (BEGUN_VOTE if begun else VOTE)))
         return Tally.of(content)
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None

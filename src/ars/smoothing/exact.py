@@ -9,9 +9,6 @@ from torch import Tensor
 from ars.smoothing.mechanism import Generators, Images, draw_like
 from ars.theory.exact import EXACTLY, LEVEL_BITS, RELATIVE_ERROR
 
-SAFE = 1e-9
-"""Noise scales in float64 are increased by this share, far more than their rounding errors."""
-
 
 def exact_normal_like(x: Images, generator: Generators) -> Tensor:
     """Standard normal noise in float64 by inversion: z = sqrt(2) erfinv((2 k + 1) 2^-53 - 1), k uniform."""

@@ -6,15 +6,13 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ars.smoothing.exact import SAFE, exact_release
+from ars.smoothing.exact import exact_release
 from ars.smoothing.mechanism import SCALE_ERROR, Generators, Images, Release, Step, normal_like
 from ars.theory import Ball, TradeOff
-from ars.theory.exact import exact_guarantee
+from ars.theory.exact import SAFE, UNITS, exact_gaussian
 from ars.theory.rounding import as_number, up
 from ars.theory.tradeoff import Gaussian as GaussianTradeOff
 
-UNITS = 255 * 256
-"""Of exact mode, per 1: a 256th of an 8-bit level."""
 LEAST_SIGMA = 1e-4
 """In pixel units: 1,600 steps of float32 at 1, where a pixel is largest."""
 
@@ -68,7 +66,7 @@ class Gaussian(Step):
     def guarantee(self, ball: Ball) -> TradeOff:
         """G_mu with mu = ||e||_2 / sigma (Dong et al., Thm 2.7), sqrt(d) r / sigma for an Linf ball (Eq. 4)."""
         if self.exact:
-            return exact_guarantee(self.sigma, ball, units=UNITS, farthest=1 + 2 * SAFE)
+            return exact_gaussian(self.sigma, ball)
         return GaussianTradeOff(up(ball.l2_radius / self.sigma))
 
 

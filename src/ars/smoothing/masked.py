@@ -6,18 +6,14 @@ import torch
 from torch import nn
 
 from ars.smoothing.combine import minimum_variance
-from ars.smoothing.exact import SAFE, exact_release
+from ars.smoothing.exact import exact_release
 from ars.smoothing.gaussian import Gaussian, refuse_changes
 from ars.smoothing.mechanism import Generators, Images, Release, normal_like
 from ars.theory import Ball, TradeOff, UnsupportedThreat
-from ars.theory.exact import exact_guarantee
+from ars.theory.exact import MASKED_UNITS, MOST_NOISE, SAFE, exact_masked
 
 # Below this the noise no longer shrinks with the mask: more noise is sound, and an all-zero mask does not divide by 0.
 LEAST_RMS = 1e-3
-# In exact mode, per 1: coarser than without a mask, because the sampler is charged by the largest noise in units.
-UNITS = 255 * 32
-# In exact mode a pixel with more than this many sigma of noise, s/w, is not released.
-FARTHEST = 8
 
 
 class MaskedGaussian(Gaussian):
@@ -57,9 +53,9 @@ class MaskedGaussian(Gaussian):
     def _exact_release(self, x: Images, weight: torch.Tensor, generator: Generators) -> Release:
         square = weight.square().flatten(1).contiguous().mean(dim=1).view(-1, 1, 1, 1)
         std = self.sigma * (1 + SAFE) * square.clamp_min(LEAST_RMS**2).sqrt()
-        shown = weight * (FARTHEST * self.sigma) >= std
+        shown = weight * (MOST_NOISE * self.sigma) >= std
         factor = torch.where(shown, weight, 1.0)
-        value = factor * exact_release(x, std / factor, generator, units=UNITS, shown=shown)
+        value = factor * exact_release(x, std / factor, generator, units=MASKED_UNITS, shown=shown)
         return Release(value.float(), weight=(weight * shown).float(), std=std.float())
 
     def use_exact(self) -> None:
@@ -75,7 +71,7 @@ class MaskedGaussian(Gaussian):
                 "where the mask is 1; certify 'linf', or use Gaussian steps for 'l2'"
             )
         if self.exact:
-            return exact_guarantee(self.sigma, ball, units=UNITS, farthest=FARTHEST * (1 + 2 * SAFE))
+            return exact_masked(self.sigma, ball)
         return super().guarantee(ball)
 
 

@@ -16,6 +16,14 @@ from ars.theory.rounding import up
 from ars.theory.threat import Ball
 from ars.theory.tradeoff import Approximate, Gaussian
 
+UNITS = 255 * 256
+"""Of a step without a mask, per 1: a 256th of an 8-bit level."""
+MASKED_UNITS = 255 * 32
+"""Of a masked step: coarser, because the sampler is charged by the largest noise in units."""
+MOST_NOISE = 8
+"""A coordinate of a masked step with more than this many sigma of noise, s/w, is not released."""
+SAFE = 1e-9
+"""Noise scales in float64 are increased by this share, far more than their rounding errors."""
 LEVEL_BITS = 53
 RELATIVE_ERROR = 2.0**-49
 """About 8 units in the last place; the sampler is compared with EXACTLY before it is used on a device."""
@@ -69,3 +77,13 @@ def exact_guarantee(sigma: float, ball: Ball, *, units: int, farthest: float) ->
     """
     distance = up(ball.dim * sampler_distance(up(units * farthest * sigma)))
     return Approximate(Gaussian(up(rounded(ball, units).l2_radius / sigma)), min(1.0, distance))
+
+
+def exact_gaussian(sigma: float, ball: Ball) -> Approximate:
+    """The guarantee of a Gaussian step in exact mode."""
+    return exact_guarantee(sigma, ball, units=UNITS, farthest=1 + 2 * SAFE)
+
+
+def exact_masked(sigma: float, ball: Ball) -> Approximate:
+    """The guarantee of a masked Gaussian step in exact mode, for an Linf ball."""
+    return exact_guarantee(sigma, ball, units=MASKED_UNITS, farthest=MOST_NOISE * (1 + 2 * SAFE))

@@ -18,10 +18,11 @@ from ars.data.benchmark import Benchmark, name_classes
 from ars.kernels.precision import choose_precision
 from ars.recipes.build import check_certifiable, check_subset
 from ars.recipes.user_code import check_fit, explain_errors
+from ars.runs.lock import check_kept
 from ars.runs.paths import ENVIRONMENT, MODEL, digest_of
 from ars.runs.provenance import make_manifest
 from ars.runs.records import Record
-from ars.runs.shards import Layout, Manifest, begin, compare, read_manifest, read_shard, write_shard
+from ars.runs.shards import SETTINGS, Layout, Manifest, begin, compare, read_manifest, read_shard, write_shard
 from ars.runs.test_images import ImageStats, Judged, check_files, keep_files
 from ars.smoothing import SmoothedClassifier
 from ars.workflows.hardware import write_environment
@@ -95,6 +96,7 @@ class Job:
 
     def certify_shard(self, number: int, watch: Watch | None = None) -> list[Record]:
         """Certify the missing images of a shard, write the shard as a whole, and return the new records."""
+        check_kept(self.folder / SETTINGS)
         have = read_shard(self.folder, self.manifest, number)
         indices = self.missing(number, have)
         if not indices:
@@ -108,6 +110,7 @@ class Job:
             Record(certificate, truth, self.layout.name, seconds, self.manifest.model)
             for certificate, truth in zip(certificates, labels.tolist(), strict=True)
         ]
+        check_kept(self.folder / SETTINGS)
         # keep what another process has written meanwhile: it may certify more images of this shard
         present = read_shard(self.folder, self.manifest, number)
         done = {record.certificate.index for record in present}
@@ -189,7 +192,8 @@ def certify_run(
     The images of a shard and their noise depend neither on the number of ranks nor on what is already done.
     """
     job = prepare(request, device)
-    remove_stale(job.folder)
+    for folder in (request.folder, job.folder):
+        remove_stale(folder)
     left, at, records = job.begun(world.share(job.layout.shards))
     began = time.perf_counter()
     if at.done < at.total:

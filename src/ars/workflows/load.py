@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ars.atomic import remove_stale, write_whole
+from ars.atomic import write_whole
 from ars.data.benchmark import Benchmark, Moments, Opener, open_benchmark
 from ars.data.settings import PLACES, DataError
 from ars.methods.adaptive import fix_split
@@ -162,8 +162,7 @@ def _kept_recipe(path: Path) -> Recipe:
 
 
 def claim(folder: Path, recipe: Recipe) -> None:
-    """Write the recipe into a new folder, and remove files that a killed process left half-written."""
-    remove_stale(folder)
+    """Write the recipe into a new folder."""
     if not (folder / RECIPE).exists():
         write_whole(folder / RECIPE, recipe.to_yaml())
 

@@ -19,8 +19,8 @@ from ars.certification.settings import BLOCK, MOST_DRAWS, MOST_SEED, CertifySett
 from ars.data.benchmark import Benchmark, Opener, open_benchmark
 from ars.kernels.precision import choose_precision
 from ars.recipes.user_code import explain_errors
-from ars.runs.lock import locked
-from ars.runs.paths import BEGUN_VOTE, VOTE
+from ars.runs.lock import check_kept, locked
+from ars.runs.paths import BEGUN_VOTE, RECIPE, VOTE
 from ars.runs.test_images import OTHER_ORDER, difference
 from ars.runs.vote_count import Tally, read_tally
 from ars.theory.rounding import as_whole
@@ -68,6 +68,7 @@ def vote_run(
             if stop():
                 raise KeyboardInterrupt
             tally = _vote_on_next(tally, certifier, benchmark, device)
+            check_kept(folder / RECIPE)
             write_whole(folder / (BEGUN_VOTE if tally.images < total else VOTE), tally.to_json())
             report(tally, total)
         (folder / BEGUN_VOTE).unlink(missing_ok=True)  # a killed process may have left it

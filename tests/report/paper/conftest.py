@@ -47,9 +47,10 @@ def vote(
     dim = 3 * k * k
     looks = (sigma * 2**0.5,) * 2 if method == "adaptive" else (sigma,)
     radii = {}
-    for bound in ("cohen", "classes"):
+    for bound in ("classes", "cohen"):  # the probabilities are those of the last
         lower, upper = class_probabilities(counts.tolist(), candidate, alpha, bound)
-        radii[bound] = rs_radius_linf(sigma, dim, lower, upper) if lower > upper else 0.0
+        upper_bound = 1 - lower if method == "sukenik" else upper
+        radii[bound] = rs_radius_linf(sigma, dim, lower, upper_bound) if lower > upper_bound else 0.0
     certificate = Certificate(
         label=candidate if radii["cohen"] > 0 else None, radius=radii["cohen"], norm="linf", dim=dim,
         candidate=candidate, p_lower=lower, p_upper=upper, bound="cohen", radii=radii, counts=tuple(counts.tolist()),
@@ -71,6 +72,7 @@ def build_cell(
     path.mkdir(parents=True)
     scenes = f"CIFAR-10 on scene backgrounds, k = {k}" if k > 32 else "CIFAR-10"
     recipe = {"method": method, "sigma": sigma, "seed": seed, "data": {"kind": kind, "size": k, **(data or {})}}
+    recipe |= {"beta": 2.0} if method == "unicr" else {}  # whose radius is that of Gaussian noise
     (path / "recipe.yaml").write_text(yaml.safe_dump(recipe | dict(training or {})))
     about = {"title": title or scenes, "class_names": CLASSES, "shape": [3, k, k]}
     (path / "benchmark.json").write_text(json.dumps(about))
@@ -170,5 +172,10 @@ def check_traceable(root: Path, out: Path) -> None:
 
 def build_without_torch(root: Path, out: Path) -> None:
     arguments = ["results", str(root), "--out", str(out)]
-    code = f"import sys; sys.modules['torch'] = None; from ars.cli.main import main; sys.exit(main({arguments}))"
+    code = (  # a None in sys.modules would break SciPy, which looks for torch there
+        "import builtins, sys\nreal = builtins.__import__\n"
+        "def without(name, *rest, **more):\n    assert name.partition('.')[0] != 'torch'\n"
+        "    return real(name, *rest, **more)\nbuiltins.__import__ = without\n"
+        f"from ars.cli.main import main\nsys.exit(main({arguments}))"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)

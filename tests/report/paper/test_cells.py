@@ -1,5 +1,6 @@
 import gzip
 import json
+import math
 
 import pytest
 import yaml
@@ -10,7 +11,7 @@ from ars.report.paper.masks import load_masks
 from ars.report.paper.results import draw_all, write_results
 from ars.runs.records import ReportError
 
-from .conftest import build_cell, entries_of
+from .conftest import build_cell, entries_of, lines_of
 
 
 def test_what_a_cell_does_not_have_is_none(tmp_path):
@@ -55,9 +56,13 @@ def test_labels_of_a_sweep_are_recipes_of_their_own(tmp_path):
 
 
 def test_other_norms_are_refused(tmp_path):
-    path = build_cell(tmp_path / "fast") / "certify/test/records.jsonl.gz"
-    text = gzip.decompress(path.read_bytes()).replace(b'"linf"', b'"l2"')
-    path.write_bytes(gzip.compress(text))
+    cell = build_cell(tmp_path / "fast", method="cohen")
+    records = lines_of(cell)
+    for record in records:
+        radii = {bound: radius * math.sqrt(record["dim"]) for bound, radius in record["radii"].items()}
+        record |= {"norm": "l2", "radii": radii, "radius": radii["cohen"]}
+    text = "".join(json.dumps(record) + "\n" for record in records)
+    (cell / "certify/test/records.jsonl.gz").write_bytes(gzip.compress(text.encode()))
     with pytest.raises(ReportError, match="certified for l2"):
         load_cells(tmp_path)
 

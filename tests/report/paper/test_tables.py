@@ -41,7 +41,8 @@ def test_measures_are_those_of_the_records(results, sheets, bound, suffix):
         assert float(every[0][f"{name}_std"]) == pytest.approx(statistics.stdev(values), abs=1e-3), name
 
 
-def test_what_lies_just_below_a_round_radius_is_not_certified_there(tmp_path):
+def test_what_lies_just_below_a_round_radius_is_not_certified_there(tmp_path, monkeypatch):
+    monkeypatch.setattr("ars.runs.run.check_radii", lambda *run: None)  # no votes have just these radii
     path = build_cell(tmp_path / "fast", images=len(ROUND_RADII)) / "certify/test/records.jsonl.gz"
     records = lines_of(tmp_path / "fast/adaptive-k64-s0.5-seed0")
     for record, radius in zip(records, ROUND_RADII, strict=True):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ars.data.settings import Data
-from ars.methods.unicr import paper_beta
+from ars.methods.paper_values import paper_beta
 from ars.recipes.read import SWEEPS
 from ars.recipes.recipe import Classifier, Recipe
 from ars.workflows.sweeps.file import SweepError, portable, read_sweep

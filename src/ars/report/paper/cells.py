@@ -11,7 +11,7 @@ from ars.runs.records import ReportError
 from ars.runs.run import Run, load_runs, read_about, read_mapping
 from ars.runs.shards import SETTINGS
 from ars.runs.vote_count import Tally
-from ars.untrusted import parse_json, parse_yaml
+from ars.untrusted import parse_json, parse_yaml, shown_name
 
 LABEL = re.compile(r"-seed\d+-(.+)$")
 """What a cell's name ends with where its sweep file has several groups of the same methods."""
@@ -102,7 +102,7 @@ def _load_cell(path: Path) -> Cell:
     labels = LABEL.findall(path.name)
     about = read_about(path)
     timing, environment = (_optional(path / name) or {} for name in (TIMING, ENVIRONMENT))
-    vote = _optional(path / VOTE)
+    vote, certified_with = _optional(path / VOTE), _optional(path / CERTIFY / MAIN / ENVIRONMENT) or {}
     names = sorted(file.parent.name for file in path.glob(f"{CERTIFY}/*/{PACKED}"))
     if MAIN not in names and any(path.glob(f"{CERTIFY}/{MAIN}/*.jsonl")):
         raise ReportError(f"{path} is a run that is not packed; make results of it with ars pack")
@@ -110,20 +110,20 @@ def _load_cell(path: Path) -> Cell:
         cell = Cell(
             path=path,
             sweep="+".join([path.parent.name, *labels]),
-            recipe_name="+".join([str(sweep.get("recipe_name") or path.parent.name), *labels]),
-            recipe_note=str(sweep.get("recipe_note") or ""),
+            recipe_name="+".join([shown_name(sweep.get("recipe_name") or path.parent.name), *labels]),
+            recipe_note=shown_name(sweep.get("recipe_note") or ""),
             resolved=recipe,
-            method=str(recipe["method"]),
+            method=shown_name(recipe["method"]),
             sigma=float(recipe["sigma"]),
             seed=int(recipe["seed"]),
-            kind=str(recipe["data"]["kind"]),
-            title=about.title,
+            kind=shown_name(recipe["data"]["kind"]),
+            title=shown_name(about.title),
             k=about.shape[-1],
             runs={name: load_runs([path], name=name, partial=True)[0] for name in names},
             vote=None if vote is None else Tally.of(vote),
             seconds={str(name): float(value) for name, value in timing.items() if value is not None},
-            environment={str(name): str(value) for name, value in environment.items()},
-            certified_with=_optional(path / CERTIFY / MAIN / ENVIRONMENT) or {},
+            environment={shown_name(name): shown_name(value) for name, value in environment.items()},
+            certified_with={shown_name(name): shown_name(value) for name, value in certified_with.items()},
         )
     except ReportError:
         raise

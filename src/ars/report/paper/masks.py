@@ -4,7 +4,6 @@ import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +17,7 @@ from ars.report.style import INK, MUTED, Picture, data_uri, fit, style
 from ars.report.views import Mask
 from ars.runs.paths import MASK_DRAWS, MASKS
 from ars.runs.records import ReportError
-from ars.untrusted import check_unpacked
+from ars.untrusted import read_arrays
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,11 +59,10 @@ def load_masks(cell: Cell) -> Masks:
     """Read masks.npz of a cell that has one."""
     path = cell.path / MASKS
     try:
-        check_unpacked(path)
-        with np.load(path, allow_pickle=False) as arrays:
-            masks, indices = arrays["masks"], arrays["indices"].astype(np.int64)
-            boxes = arrays["box"].astype(np.int64) if "box" in arrays.files else None
-            largest = arrays["largest"].astype(np.float32) if "largest" in arrays.files else None
+        arrays = read_arrays(path)
+        masks, indices = arrays["masks"], arrays["indices"].astype(np.int64)
+        boxes = arrays["box"].astype(np.int64) if "box" in arrays else None
+        largest = arrays["largest"].astype(np.float32) if "largest" in arrays else None
         n = len(masks)
         if n == 0 or masks.dtype != np.uint8 or masks.shape != (n, cell.k, cell.k):
             raise ValueError(f"masks of shape {masks.shape} and type {masks.dtype}")
@@ -74,7 +72,7 @@ def load_masks(cell: Cell) -> Masks:
             largest = (most / 255).astype(np.float32)
         if indices.shape != (n,) or largest.shape != (n,) or (boxes is not None and boxes.shape != (n, 4)):
             raise ValueError(f"not an index, a largest weight and a box for each of {n} masks")
-    except (KeyError, OSError, ValueError, EOFError, BadZipFile) as error:
+    except (KeyError, ValueError) as error:
         raise ReportError(f"{path} does not hold masks ({error}); copy the cell again") from error
     return Masks(cell, masks, largest, indices, boxes)
 

@@ -20,6 +20,7 @@ from ars.report.pipeline_figure import make_pipeline
 from ars.report.writing import remove_others, write_all
 from ars.runs.paths import MAIN, MASKS, RECIPE, digest_of
 from ars.runs.records import ReportError
+from ars.untrusted import parse_json, read_text
 
 MANIFEST = "manifest.json"
 """Which record files every table and figure was made from, with their SHA-256."""
@@ -152,7 +153,7 @@ def make_manifest(root: Path, origins: Mapping[str, Sequence[Path]]) -> str:
 def read_outputs(folder: Path) -> list[str]:
     """The tables and figures that a folder's manifest names; none without a readable manifest."""
     try:
-        content = json.loads((folder / MANIFEST).read_bytes())
+        content = parse_json(read_text(folder / MANIFEST))
         names = [str(name) for name in content["outputs"]]
     except (OSError, ValueError, KeyError, TypeError):
         return []

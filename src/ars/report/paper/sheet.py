@@ -12,7 +12,7 @@ from ars.report.measures import Lead, Spread, in_units, rounded
 from ars.report.paper.cells import Cell
 from ars.report.paper.entries import NOT_RUN, Entry
 from ars.report.paper.published import Printed
-from ars.report.rendering import UNDECIDED
+from ars.report.rendering import UNDECIDED, cell_text
 from ars.theory.rounding import truncate
 
 
@@ -173,7 +173,7 @@ def to_csv(sheet: Sheet) -> str:
     writer.writerow([*chain(*names), *origin])
     for line in sheet.lines:
         values = chain(*(_fields(column, line.values.get(column.name)) for column in sheet.columns))
-        writer.writerow([*values, *([] if sheet.cells else _origin(line))])
+        writer.writerow(map(cell_text, [*values, *([] if sheet.cells else _origin(line))]))
     return text.getvalue()
 
 

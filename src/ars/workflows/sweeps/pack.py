@@ -114,7 +114,7 @@ def pack_cell(cell: Cell, run: Path, target: Path) -> int:
         from ars.workflows.weights import packed_weights
 
         content[MODEL] = packed_weights(run / MODEL)
-    for folder in {(target / name).parent for name in content}:
+    for folder in {target.parent, *((target / name).parent for name in content)}:
         remove_stale(folder)
     for name, data in content.items():
         write_whole(target / name, data)
