@@ -56,7 +56,7 @@ def add_engine(parser: argparse.ArgumentParser, ray: str) -> None:
     parser.add_argument("--engine", choices=("local", "ray"), default="local", help=f"ray: {ray} (default: local)")
     parser.add_argument(
         "--gpus-per-worker", type=float, default=1.0, metavar="G",
-        help="with --engine ray: the share of a GPU that a worker takes, such as 0.25 for small networks (default: 1)",
+        help="with --engine ray: the share of a GPU that a worker takes, such as 0.25 (default: 1.0)",
     )  # fmt: skip
 
 

@@ -106,7 +106,8 @@ def _run_here(work: "Work", cells: Sequence[Cell]) -> int:
     """One cell after another, first those that no other process is working on; returns how many failed."""
     from ars.workflows.hardware import choose_device
 
-    choose_device(work.device)  # report a wrong name once, likewise
+    choose_device(work.device)  # report a wrong name once, likewise, and a file in the way
+    work.runs.mkdir(parents=True, exist_ok=True)
     left, failed, told = list(cells), 0, False
     while left:
         busy = []
