@@ -2,6 +2,7 @@
 
 import io
 import re
+import struct
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -52,7 +53,11 @@ def of_16_bits(picture: ImageFile.ImageFile) -> bool:
 
 
 ORIENTATION = 0x0112  # the EXIF tag
-UNREADABLE = (OSError, SyntaxError, ValueError, RuntimeError, Image.DecompressionBombError)
+UNREADABLE = (
+    OSError, SyntaxError, ValueError, RuntimeError, TypeError, LookupError, ArithmeticError, AttributeError, EOFError,
+    struct.error, Image.DecompressionBombError,
+)  # fmt: skip
+"""What Pillow raises for a damaged file."""
 
 
 def read_image(path: Path) -> Float[Tensor, "3 h w"]:

@@ -226,7 +226,7 @@ def _fields_of(path: Path) -> Iterator[None]:
         yield
     except KeyError as error:
         raise ReportError(f"{path} lacks {error}; {ADVICE}") from error
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, ArithmeticError) as error:
         raise ReportError(f"{path} has an invalid field ({error}); {ADVICE}") from error
 
 

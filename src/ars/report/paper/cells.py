@@ -127,7 +127,7 @@ def _load_cell(path: Path) -> Cell:
         )
     except ReportError:
         raise
-    except (KeyError, TypeError, ValueError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, ArithmeticError) as error:
         raise ReportError(f"a file of {path} lacks or garbles a field: {error!r}; copy the cell again") from error
     _check(cell)
     return cell
