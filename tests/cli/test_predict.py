@@ -29,7 +29,7 @@ from .conftest import FOLDER, QUICK, fill, picture
 
 CERTIFICATE = replace(
     build_record(0, 1, 1, 0.01999).certificate, counts=(10, 30, *8 * [0]), select_counts=(0, 1, *8 * [0]),
-    schedule=Schedule("fixed", 40), planned=40,
+    schedule=Schedule("fixed", 40), planned=40, radius=0.01999, radii={"cohen": 0.01999},
 )  # fmt: skip
 ABSTENTION = {"label": None, "radius": 0.0, "radii": {"cohen": 0.0}}
 

@@ -15,13 +15,14 @@ from ars.certification.certificate import Certificate
 from ars.certification.settings import Schedule
 from ars.data.settings import PLACES
 from ars.methods.registry import methods
+from ars.names import shown_name
 from ars.runs.paths import BENCHMARK, ENVIRONMENT, FILES, MAIN, RECIPE, STAGES, TIMING, records_folder
 from ars.runs.radius_check import check_radii
 from ars.runs.records import Record, ReportError
 from ars.runs.shards import Merged, read_certification
 from ars.runs.test_images import ImageStats, Judged, difference, read_files
 from ars.theory import Norm
-from ars.untrusted import parse_json, parse_yaml, read_text, shown_name
+from ars.untrusted import parse_json, parse_yaml, read_text
 
 Item = TypeVar("Item")
 

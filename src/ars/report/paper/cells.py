@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ars.names import shown_name
 from ars.runs.paths import BENCHMARK, CERTIFY, ENVIRONMENT, MAIN, MASKS, PACKED, RECIPE, SWEEP, TIMING, VOTE
 from ars.runs.records import ReportError
 from ars.runs.run import Run, load_runs, read_about, read_mapping
 from ars.runs.shards import SETTINGS
 from ars.runs.vote_count import Tally
-from ars.untrusted import parse_json, parse_yaml, shown_name
+from ars.untrusted import parse_json, parse_yaml
 
 LABEL = re.compile(r"-seed\d+-(.+)$")
 """What a cell's name ends with where its sweep file has several groups of the same methods."""

@@ -1,0 +1,20 @@
+"""Names from files of others, shown without an effect on a terminal or a page."""
+
+import re
+
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+"""What moves the cursor, changes colours, ends a line or turns the direction of a text; not a new line or a tab."""
+
+
+def shown(text: str) -> str:
+    """The text without an effect on a terminal or a page: control characters as \\u001b.
+
+    >>> print(shown("cat\x1b[31m"))
+    cat\\u001b[31m
+    """
+    return CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def shown_name(text: object) -> str:
+    """The same for a name, which has one line."""
+    return shown(str(text)).replace("\n", "\\n").replace("\t", "\\t")
