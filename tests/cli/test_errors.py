@@ -9,8 +9,9 @@ import warnings
 import pytest
 from torch import OutOfMemoryError
 
-from ars.cli.errors import ADVICE, describe_error
+from ars.cli.errors import ADVICE, describe_error, tell
 from ars.cli.main import main
+from ars.cli.views import View
 from ars.data.settings import DataError, DataWarning
 
 RADIUS = ["radius", "--sigma=0.5", "--dim=3072", "--p-plus=0.6"]
@@ -113,3 +114,14 @@ def test_a_warning_about_data_is_one_plain_line_and_others_name_their_place(monk
     assert main(RADIUS) == 0
     assert told[0] == "ars: text.png\n"
     assert told[1].startswith("code.py:7: UserWarning: text.png")
+
+
+def test_what_is_printed_moves_no_cursor(tmp_path, capsys):
+    """Names of folders, and texts in files of others, are in sentences and in lines."""
+    tell("cat\x1b[2J\u202etxt\r\nsecond line")
+    assert main(["report", str(tmp_path / "run\x1b[31m"), "--out", "x"]) == 2
+    View("run\x1b[31m").say("certifying [red]cat\x1b[0m[/red]")
+    out, err = capsys.readouterr()
+    assert out == "cat\\u001b[2J\\u202etxt\\u000d\nsecond line\n"
+    assert "run\\u001b[31m: certifying [red]cat\\u001b[0m[/red]" in err
+    assert "\x1b" not in err

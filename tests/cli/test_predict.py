@@ -31,7 +31,7 @@ from .conftest import FOLDER, QUICK, fill, picture
 
 CERTIFICATE = replace(
     build_record(0, 1, 1, 0.01999).certificate, counts=(10, 30, *8 * [0]), select_counts=(0, 1, *8 * [0]),
-    schedule=Schedule("fixed", 40), planned=40,
+    schedule=Schedule("fixed", 40), planned=40, radius=0.01999, radii={"cohen": 0.01999},
 )  # fmt: skip
 ABSTENTION = {"label": None, "radius": 0.0, "radii": {"cohen": 0.0}}
 
@@ -94,7 +94,7 @@ def test_a_radius_is_in_the_units_of_its_norm_and_for_the_image_as_resized(
     said, written = told(picture(tmp_path / "x.png", width, height), "--resize", **changes)
     assert said == f"{words}{fitted} (30 votes for 1, 10 votes for 0)"
     assert (written["seen"], written["resized"]) == ([24, 24], fitted != "")
-    assert written["radius"] == changes.get("radius", 0.01999)
+    assert written["radius"] == changes.get("radius", CERTIFICATE.radius)
     assert ("radius_255" in written) == (changes.get("norm") != "l2")
 
 

@@ -153,3 +153,17 @@ def test_an_entry_that_would_fill_the_memory_is_not_unpacked(tmp_path, monkeypat
     monkeypatch.setattr("ars.data.files.LARGEST_FILE", 2**19)
     with pytest.raises(DataError, match=r"a\.png"):
         Files(path).read("a.png")
+
+
+def test_an_archive_of_a_future_version_or_with_a_wild_offset_is_damaged(tmp_path):
+    path = tmp_path / "photos.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("cat/1.png", b"one")
+    data = path.read_bytes()
+    entry = data.index(b"PK\x01\x02")
+    path.write_bytes(data[: entry + 6] + b"\xff" + data[entry + 7 :])  # the version that is needed to read it
+    with pytest.raises(DataError, match="damaged"):
+        Files(path)
+    path.write_bytes(data[: entry + 42] + b"\xff\xff\xff\x7f" + data[entry + 46 :])  # where the file begins
+    with pytest.raises(DataError, match="damaged"):
+        Files(path).read("1.png")

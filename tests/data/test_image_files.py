@@ -222,3 +222,20 @@ def test_values_of_unknown_range_are_refused(named):
 def test_greys_that_count_from_white_are_refused():
     with pytest.raises(DataError, match=r"^photo has inverted"):
         decode(encoded_greys(FULL, "TIFF", tiffinfo={262: 0}), "photo")
+
+
+def test_fields_of_another_type_are_refused_in_one_sentence():
+    """Pillow's decoders raise errors of a dozen kinds, here a TypeError."""
+    out, refused = io.BytesIO(), 0
+    Image.new("RGB", (8, 8), "red").save(out, format="TIFF")
+    data = out.getvalue()
+    [start] = struct.unpack("<I", data[4:8])
+    for field in range(int.from_bytes(data[start : start + 2], "little")):
+        at = start + 2 + 12 * field + 2
+        for kind in range(1, 13):
+            try:
+                decode(data[:at] + bytes([kind, 0]) + data[at + 2 :], "photo.tiff")
+            except DataError as error:
+                refused += 1
+                assert "photo.tiff" in str(error)  # noqa: PT017 - some of them are read
+    assert refused

@@ -67,7 +67,7 @@ from .mutations import (
 )
 
 FUZZ = int(os.environ.get("ARS_FUZZ", "0"))
-INPUTS = FUZZ or 40
+INPUTS = FUZZ or 50
 AT_ONCE = 25_000
 """Inputs of one search, which keeps all that it has tried in memory."""
 MOST_SECONDS, MOST_GROWTH = 10.0, 2 * 2**30

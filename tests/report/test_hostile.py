@@ -102,3 +102,14 @@ def test_a_link_in_packed_results_leads_nowhere(tmp_path, place):
     (results / "manifest.json").write_text(json.dumps(manifest))
     write_results(results, results)
     assert (theirs / "id_rsa").exists()
+
+
+@pytest.mark.parametrize(
+    "listed", ["[" * 100_000, json.dumps({"files": {"a" * 5000: "", "../kept": "", "\x00": ""}}), "[]", '{"files": 3}']
+)
+def test_a_list_of_files_that_is_no_list_removes_nothing(make_run, tmp_path, listed):
+    (tmp_path / "kept").write_text("kept")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/report-files.json").write_text(listed)
+    write_report([make_run("a")], tmp_path / "out")
+    assert (tmp_path / "kept").exists()

@@ -89,8 +89,10 @@ def test_only_what_lies_within_the_radius_breaks_a_certificate():
 
 
 def test_targets_are_certified_images_with_a_radius(make_records, make_decided):
-    assert targets_of(make_records()) == (
-        Target(0, 0, 0, 4.5 / 255), Target(1, 1, 1, 2.5 / 255), Target(2, 2, 0, 8.5 / 255),
+    made = make_records()
+    assert targets_of(made) == (
+        Target(0, 0, 0, made[0].certificate.radius), Target(1, 1, 1, made[1].certificate.radius),
+        Target(2, 2, 0, made[2].certificate.radius),
     )  # fmt: skip
     assert [target.index for target in targets_of([make_decided(0, 0, 0, 1), make_decided(1, 0, 0, 2)])] == [1]
 
@@ -134,3 +136,29 @@ def test_attacks_fit_the_first_targets_of_their_model():
     assert not attacks.fit("other", targets)
     assert not attacks.fit("model", targets[:1])
     assert not attacks.fit("model", [targets[0], replace(targets[1], radius=0.02)])
+
+
+IMAGE = Attacked(Target(0, 1, 1, 0.01), (Attempt("gradient", 0.5, 0, (10, 90), 1.0),))
+ATTACKS = Attacks({"times": [0.5], "kinds": ["gradient"]}, "model", 1, 2.5, (IMAGE,))
+
+
+@pytest.mark.parametrize(
+    ("place", "key", "value"),
+    [
+        (("images", 0, "attempts", 0), "counts", [10, "90"]), (("images", 0, "attempts", 0), "counts", [90]),
+        (("images", 0, "attempts", 0), "times", 2.0), (("images", 0, "attempts", 0), "p_value", None),
+        (("images", 0, "target"), "label", 2), (("images", 0, "target"), "label", -1),
+        (("images", 0, "target"), "radius", "x"), (("images", 0), "attempts", []), ((), "total", 1.5),
+        ((), "images", 3), ((), "settings", {"times": "x"}), ((), "settings", None),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_damaged_file_of_attacks_is_named(tmp_path, place, key, value):
+    content = part = json.loads(ATTACKS.to_json())
+    for step in place:
+        part = part[step]
+    part[key] = value
+    (tmp_path / "attack").mkdir()
+    (tmp_path / "attack/test.json").write_text(json.dumps(content))
+    with pytest.raises(ReportError, match=r"test\.json cannot be read"):
+        read_attacks(tmp_path, "test")

@@ -146,6 +146,8 @@ def test_what_is_not_there_is_named_with_the_command_that_makes_it(make_run, tmp
         ("benchmark.json", '{"title": "x", "class_names": [], "shape": 3}', "benchmark.json"),
         ("benchmark.json", '{"title": "x", "class_names": ["only"], "shape": [3, 6, 6]}', "1 classes"),
         ("benchmark.json", "{", "benchmark.json"),
+        ("benchmark.json", '{"title": "x", "class_names": [], "shape": [Infinity, 6, 6]}', "benchmark.json"),
+        ("recipe.yaml", "{method: cohen, sigma: 1.0, seed: .inf, data: {kind: digits}}", "recipe.yaml"),
     ],
 )
 def test_a_damaged_file_is_named(make_run, name, content, words):

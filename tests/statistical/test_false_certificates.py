@@ -21,9 +21,8 @@ from ars.certification.certifier import Certifier, certify, predict
 from ars.certification.planning import plan_draws
 from ars.certification.settings import CertifySettings
 from ars.smoothing import Gaussian, MaskedGaussian, SmoothedClassifier, compose, last, minimum_variance
-from ars.smoothing.gaussian import UNITS
-from ars.smoothing.masked import UNITS as MASKED_UNITS
 from ars.smoothing.mechanism import Composition
+from ars.theory.exact import MASKED_UNITS, UNITS
 
 ALPHA, N, N_SELECT, PIXEL, NOISE = 0.05, 200, 100, 0.25, 0.5
 MANY, FEW = 20_000, 400

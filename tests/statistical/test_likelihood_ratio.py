@@ -14,9 +14,9 @@ from scipy.stats import chi2, kstest, norm
 
 from ars.smoothing import Gaussian, MaskedGaussian, Release, compose, masked
 from ars.smoothing.exact import exact_release
-from ars.smoothing.masked import FARTHEST
 from ars.smoothing.mechanism import normal_like
 from ars.theory import Ball
+from ars.theory.exact import MOST_NOISE
 from ars.theory.tradeoff import Approximate
 
 SHAPE = (3, 8, 8)
@@ -47,7 +47,7 @@ def declared(steps, values):
             w = step.mask(weighted / precision).expand(-1, *SHAPE)
             length = w.square().sum(dim=(1, 2, 3), keepdim=True).sqrt()
             s = step.sigma * length / math.sqrt(DIM)
-            hidden = step.exact & (w * FARTHEST * step.sigma < s)
+            hidden = step.exact & (w * MOST_NOISE * step.sigma < s)
             pairs.append((w.masked_fill(hidden, 0.0), s))
         else:
             pairs.append((torch.ones(1, 1, 1, 1, dtype=torch.float64), step.sigma))

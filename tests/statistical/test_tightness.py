@@ -11,8 +11,8 @@ from scipy.stats import binom, norm
 from torch import nn
 
 from ars.smoothing import Gaussian, MaskedGaussian, SmoothedClassifier, compose
-from ars.smoothing.masked import UNITS
 from ars.theory import Ball
+from ars.theory.exact import MASKED_UNITS as UNITS
 from ars.theory.tradeoff import Approximate
 
 SHAPE = (3, 8, 8)

@@ -14,7 +14,7 @@ from typing import Any, TextIO
 
 from ars.atomic import WriteError
 from ars.data.settings import DataWarning
-from ars.printable import shown
+from ars.names import shown
 
 
 def usable_streams() -> None:

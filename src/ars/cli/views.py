@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ars.cli.errors import tell
-from ars.printable import shown
+from ars.names import shown
 from ars.report.measures import show_radius, unit_name
 from ars.theory import Norm
 from ars.workflows.request import Progress

@@ -2,6 +2,7 @@
 
 import io
 import re
+import struct
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -54,7 +55,11 @@ def of_16_bits(picture: ImageFile.ImageFile) -> bool:
 
 
 ORIENTATION = 0x0112  # the EXIF tag
-UNREADABLE = (OSError, SyntaxError, ValueError, RuntimeError, Image.DecompressionBombError)
+UNREADABLE = (
+    OSError, SyntaxError, ValueError, RuntimeError, TypeError, LookupError, ArithmeticError, AttributeError, EOFError,
+    struct.error, Image.DecompressionBombError,
+)  # fmt: skip
+"""What Pillow raises for a damaged file."""
 
 
 def read_image(path: Path, channels: Channels = 3) -> Float[Tensor, "c h w"]:

@@ -15,7 +15,7 @@ from ars.certification.certificate import Certificate
 from ars.certification.settings import Schedule
 from ars.data.settings import PLACES, with_later
 from ars.methods.registry import methods
-from ars.printable import shown_name
+from ars.names import shown_name
 from ars.runs.paths import BENCHMARK, ENVIRONMENT, FILES, MAIN, RECIPE, STAGES, TIMING, records_folder
 from ars.runs.radius_check import check_radii
 from ars.runs.records import Record, ReportError
@@ -227,7 +227,7 @@ def _fields_of(path: Path) -> Iterator[None]:
         yield
     except KeyError as error:
         raise ReportError(f"{path} lacks {error}; {ADVICE}") from error
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, ArithmeticError) as error:
         raise ReportError(f"{path} has an invalid field ({error}); {ADVICE}") from error
 
 

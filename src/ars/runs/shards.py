@@ -9,7 +9,7 @@ import json
 import shlex
 import zlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Self
@@ -185,9 +185,11 @@ def read_shard(folder: Path, manifest: Manifest, number: int) -> list[Record]:
     records = read_records(path)
     indices = [record.certificate.index for record in records]
     # a shard that was written with more examples may hold more images than this layout has
-    allowed = replace(layout, examples=(number + 1) * layout.shard_size).images(number)
-    if len(set(indices)) < len(indices) or not set(indices) <= set(allowed):
-        raise RecordError(f"{path} holds images {indices}, expected each of {list(allowed)} once; move it away")
+    step = layout.shard_size * layout.every
+    allowed = range(number * step, (number + 1) * step, layout.every)
+    if len(set(indices)) < len(indices) or not all(index in allowed for index in indices):
+        some = name_images(tuple(allowed[: layout.examples]), layout.every)
+        raise RecordError(f"{path} holds images {indices}, expected each of {some} once; move it away")
     check_model(path, records, manifest)
     return records
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ars.printable import shown_name
+from ars.names import shown_name
 from ars.runs.paths import BENCHMARK, CERTIFY, ENVIRONMENT, MAIN, MASKS, PACKED, RECIPE, SWEEP, TIMING, VOTE
 from ars.runs.records import ReportError
 from ars.runs.run import Run, load_runs, read_about, read_mapping
@@ -128,7 +128,7 @@ def _load_cell(path: Path) -> Cell:
         )
     except ReportError:
         raise
-    except (KeyError, TypeError, ValueError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, ArithmeticError) as error:
         raise ReportError(f"a file of {path} lacks or garbles a field: {error!r}; copy the cell again") from error
     _check(cell)
     return cell

@@ -1,4 +1,4 @@
-"""Text that others may have written, as it may be shown on a terminal, in a table or on a page."""
+"""Names from files of others, shown without an effect on a terminal or a page."""
 
 import re
 
