@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from safetensors.torch import save
 
 from ars.data.backgrounds import (
     FORMER,
@@ -55,9 +56,17 @@ def test_a_changed_or_incomplete_pack_is_refused(path, damage):
         read_pack(path)
 
 
-def test_what_is_no_pack_is_refused_even_with_a_checksum(tmp_path):
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"text", save({"train": TRAIN}, {"about": "[1]"}), save({"train": TRAIN}, {"about": "{"}),
+        save({"train": TRAIN.float()}, {"about": "{}"}), save({"train": TRAIN[0]}, {"about": "{}"}),
+    ],
+    ids=["text", "list", "cut", "floats", "one image"],
+)  # fmt: skip
+def test_what_is_no_pack_is_refused_even_with_a_checksum(tmp_path, content):
     path = tmp_path / "x.safetensors"
-    path.write_text("text")
+    path.write_bytes(content)
     checksum_path(path).write_text(f"{sha256_of(path)}  {path.name}\n")
     with pytest.raises(DataError, match="is not a pack"):
         read_pack(path)

@@ -16,7 +16,6 @@ import PIL
 import torch
 from jaxtyping import UInt8
 from PIL import Image
-from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -26,6 +25,7 @@ from ars.data.files import Files
 from ars.data.image_files import decode
 from ars.data.locate import BACKGROUNDS, cache_folders, cache_to_write, cached, find, locate
 from ars.data.settings import DataError
+from ars.tensors import CheckpointError, load_tensors
 
 SUFFIX = ".safetensors"
 FILTER = "Pillow bilinear, antialiased"
@@ -75,11 +75,12 @@ def read_pack(path: Path) -> Pack:
             "copy the pack again, or remove both files to rebuild it"
         )
     try:
-        with safe_open(path, framework="pt") as file:
-            about = json.loads((file.metadata() or {}).get("about", "{}"))
-            return Pack({name: file.get_tensor(name) for name in file.keys()}, about, digest)  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError) as error:
-        raise DataError(f"{path} is not a pack ({error}); remove it to rebuild it") from error
+        tensors, about = load_tensors(path)
+    except CheckpointError as error:
+        raise DataError(f"{path} is not a pack ({error.__cause__}); remove it to rebuild it") from error
+    for name in (name for name, tensor in tensors.items() if tensor.dtype != torch.uint8 or tensor.ndim != 4):
+        raise DataError(f"{path} is not a pack ({name} holds no 8-bit images); remove it to rebuild it")
+    return Pack(tensors, about, digest)
 
 
 def checksum_path(path: Path) -> Path:

@@ -84,6 +84,7 @@ groups:
         ("recipe: base.yaml\ngroups: []", "at least one group"),
         ("groups: [{methods: [cohen], sigma: [1]}]", "recipe"),
         ("recipe: other.yaml\ngroups: [{methods: [cohen], sigma: [1]}]", "no recipe other.yaml"),
+        (f"recipe: {'a' * 5000}\ngroups: [{{methods: [cohen], sigma: [1]}}]", "recipe cannot be opened"),
         ("recipe: /etc/other.yaml\ngroups: [{methods: [cohen], sigma: [1]}]", "relative"),
         ("recipe: base.yaml\ngroups: [{methods: [magic], sigma: [1]}]", "magic"),
         ("recipe: base.yaml\ngroups: [{methods: [cohen], sigma: [-1]}]", "sigma must be positive"),

@@ -183,9 +183,12 @@ def read_sweep(path: Path) -> Sweep:
         raise SweepError(f"{path}: the name of a sweep file must be printable and without $; rename it")
     content = _parse(path)
     base = path.parent / content.recipe
-    if not base.is_file():
-        base = find_shipped(Path(content.recipe))
-    if not base.is_file():
+    try:
+        base = base if base.is_file() else find_shipped(Path(content.recipe))
+        found = base.is_file()
+    except OSError as error:  # a name that is too long
+        raise SweepError(f"{path}: recipe cannot be opened: {error.strerror}") from error
+    if not found:
         raise SweepError(f"{path}: there is no recipe {content.recipe}; give its name, or its path from the sweep file")
     cells = tuple(cell for group in content.groups for cell in _cells(path, base, content, group))
     for name, count in Counter(cell.name for cell in cells).items():
