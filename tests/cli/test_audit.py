@@ -42,6 +42,7 @@ def few_controls(monkeypatch):
     monkeypatch.setattr(network_checks, "IMAGES_COUNTED", 5)
 
 
+@pytest.mark.slow
 def test_a_trained_run_is_audited_into_its_folder(run, printed):
     shown = printed(["audit", str(run), *FEW])
     assert "no defect found" in shown.out

@@ -171,6 +171,7 @@ def test_cells_use_the_device_that_was_asked_for_and_train_their_starts_beside_t
     assert seen == [(tmp_path / name, CPU, tmp_path) for name in CELLS]
 
 
+@pytest.mark.slow
 def test_sweeps_share_a_folder_cell_by_cell(undisturbed, line, tmp_path, monkeypatch, refused):
     waited = []
     with ExitStack() as other:

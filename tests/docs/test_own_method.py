@@ -41,6 +41,7 @@ def step(page):
     return importlib.import_module("my_noise").Laplace(0.5)
 
 
+@pytest.mark.slow
 def test_the_road_from_a_method_to_a_table(page, capsys):
     for command in page:
         program, *arguments = shlex.split(command)

@@ -87,6 +87,7 @@ def test_too_few_draws_for_any_radius_are_refused(cohen):
         settings_for(cohen, seed=0, draws=2, alpha=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["digits", "digits-cohen"])
 def test_the_last_count_is_the_certificate_and_no_earlier_one_claims_more(name, shown):
     """Radii only grow while votes come in, so stopping anywhere claims no more than the certificate."""

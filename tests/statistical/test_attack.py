@@ -13,6 +13,7 @@ from ars.training.attack import attack
 from ars.workflows.load import load_run
 
 DIGITS = Path(__file__).parents[2] / "results" / "digits"
+pytestmark = pytest.mark.slow
 IMAGES, STEPS, DRAWS, VOTES = 6, 12, 24, 400
 
 

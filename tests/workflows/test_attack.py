@@ -45,6 +45,7 @@ def stop_after(pieces):
     return lambda: next(asked)
 
 
+@pytest.mark.slow
 def test_an_interrupted_attack_resumes_to_the_same_file(run, tmp_path):
     whole = shutil.copytree(run, tmp_path / "whole")
     done = []
