@@ -44,7 +44,7 @@ def rename(run, name):
     (run / "environment.json").write_text(json.dumps({"device": name, name: "x"}))
     recipe = yaml.safe_load((run / "recipe.yaml").read_text())
     recipe["data"]["kind"] = name
-    (run / "recipe.yaml").write_text(yaml.safe_dump(recipe | {"method": name, "note": name}))
+    (run / "recipe.yaml").write_text(yaml.safe_dump(recipe | {"method": name, "train": {"note": name}}))
     (run / "certify/test/files.json").write_text(json.dumps([name] * 4))
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from ars.methods.paper_values import paper_beta
 from ars.recipes.read import read_recipe
 from ars.recipes.recipe import Mask, Recipe, RecipeError, cell_name
 from ars.runs.paths import RECIPE
@@ -33,8 +34,6 @@ def _beta_at(recipe: Recipe, size: int) -> float | None:
     """The shape of the noise of a start: that of the recipe's own size, explicit if the default would differ."""
     if recipe.method != "unicr" or recipe.beta is not None:
         return recipe.beta
-    from ars.methods.paper_values import paper_beta
-
     own = paper_beta(recipe.data.options["size"], recipe.sigma)
     return None if paper_beta(size, recipe.sigma) == own else own
 

@@ -155,7 +155,9 @@ def remove_listed(out: Path, *, written: Iterable[str]) -> None:
 def remove_others(out: Path, names: Iterable[str], *, written: Iterable[str]) -> None:
     """Remove files of out and its folders by their names, but none that was written now: A and a may be one file."""
     now, names = [out / name for name in written], set(names)
-    folders = [out, *(path for path in out.glob("*") if path.is_dir() and not path.is_symlink())]
+    tops = {name.partition("/")[0] for name in names}
+    inner = (path for path in out.iterdir() if path.name in tops)
+    folders = [out, *(path for path in inner if path.is_dir() and not path.is_symlink())]
     for path in (path for folder in folders for path in folder.iterdir()):
         listed = path.relative_to(out).as_posix() in names and path.is_file()
         if listed and not any(path.samefile(other) for other in now):

@@ -15,7 +15,7 @@ from ars.certification.certificate import Certificate
 from ars.certification.settings import Schedule
 from ars.data.settings import PLACES, with_later
 from ars.methods.registry import methods
-from ars.names import shown_name
+from ars.names import shown_name, shown_values
 from ars.runs.paths import BENCHMARK, ENVIRONMENT, FILES, MAIN, RECIPE, STAGES, TIMING, records_folder
 from ars.runs.radius_check import check_radii
 from ars.runs.records import Record, ReportError
@@ -176,8 +176,8 @@ def _load_run(path: Path, run_name: str, folder: Path, *, partial: bool) -> Run:
     about = read_about(path)
     with _fields_of(path / RECIPE):
         # for an imported model sigma is the combined noise of all steps, with rounding errors in the last digits
-        method, sigma = shown_name(recipe["method"]), float(f"{float(recipe['sigma']):.12g}")
-        seed, kind = int(recipe["seed"]), shown_name(recipe["data"]["kind"])
+        method, sigma = str(recipe["method"]), float(f"{float(recipe['sigma']):.12g}")
+        seed, kind = int(recipe["seed"]), str(recipe["data"]["kind"])
     merged = read_certification(folder, partial=partial)
     _check_agreement(folder, merged, method)
     records = merged.records
@@ -192,8 +192,8 @@ def _load_run(path: Path, run_name: str, folder: Path, *, partial: bool) -> Run:
         learned_split=recipe.get("share") == "learned",
         seed=seed,
         kind=kind,
-        title=shown_name(about.title),
-        class_names=tuple(map(shown_name, about.class_names)),
+        title=about.title,
+        class_names=about.class_names,
         shape=about.shape,
         settings=_settings(records[0], method),
         records=records,
@@ -232,9 +232,9 @@ def _fields_of(path: Path) -> Iterator[None]:
 
 
 def read_mapping(path: Path, parse: Callable[[str], Any]) -> dict[str, Any]:
-    """The mapping in a file of a run folder; any error is reported in one sentence."""
+    """The mapping in a file of a run folder, its texts as they are shown; any error is reported in one sentence."""
     try:
-        content = parse(read_text(path))
+        content = shown_values(parse(read_text(path)))
     except OSError as error:
         raise ReportError(f"{path.parent} has no readable {path.name}; name the folder of a run") from error
     except ValueError as error:
@@ -250,8 +250,7 @@ def _load_environment(path: Path) -> dict[str, str]:
         content = read_mapping(path, parse_json)
     except ReportError:
         return {}
-    texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in content.items()}
-    return {shown_name(key): shown_name(value) for key, value in texts.items()}
+    return {str(key): value if isinstance(value, str) else json.dumps(value) for key, value in content.items()}
 
 
 def _settings(record: Record, method: str) -> Settings:

@@ -15,6 +15,7 @@ from ars.data.benchmark import Benchmark, Moments, Opener, open_benchmark
 from ars.data.settings import PLACES, DataError
 from ars.methods.adaptive import fix_split
 from ars.methods.builder import Inputs
+from ars.names import shown_name
 from ars.recipes.build import build_model, check_subset
 from ars.recipes.read import imported_model, read_recipe
 from ars.recipes.recipe import Recipe, RecipeError, first_difference
@@ -95,9 +96,9 @@ def _read(folder: Path, classifier: str | None, moved: Sequence[str]) -> tuple[R
 
 def _check_classes(folder: Path, benchmark: Benchmark) -> None:
     """Refuse data with other classes: their labels would mean something else to the model."""
-    trained = read_about(folder).class_names
-    if tuple(benchmark.class_names) != trained:
-        [odd, *_] = sorted(set(benchmark.class_names) ^ set(trained)) or trained
+    trained, names = read_about(folder).class_names, tuple(map(shown_name, benchmark.class_names))
+    if names != trained:
+        [odd, *_] = sorted(set(names) ^ set(trained)) or trained
         raise DataError(
             f"{benchmark.title} has other classes than {folder} was trained on, such as {odd}; give the place of the "
             "run's data with --data.root PATH"
@@ -219,7 +220,7 @@ def check_data(folder: Path, benchmark: Benchmark, moments: Moments | None) -> N
     if not (folder / BENCHMARK).is_file():
         return
     about = read_about(folder)
-    same = (tuple(benchmark.class_names), benchmark.shape) == (about.class_names, about.shape)
+    same = (tuple(map(shown_name, benchmark.class_names)), benchmark.shape) == (about.class_names, about.shape)
     if same and moments is not None and about.moments is not None:
         same = np.allclose(moments, about.moments, rtol=0, atol=NEAR)
     if not same:

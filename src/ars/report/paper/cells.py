@@ -111,20 +111,20 @@ def _load_cell(path: Path) -> Cell:
         cell = Cell(
             path=path,
             sweep="+".join([path.parent.name, *labels]),
-            recipe_name="+".join([shown_name(sweep.get("recipe_name") or path.parent.name), *labels]),
-            recipe_note=shown_name(sweep.get("recipe_note") or ""),
+            recipe_name=shown_name("+".join([str(sweep.get("recipe_name") or path.parent.name), *labels])),
+            recipe_note=str(sweep.get("recipe_note") or ""),
             resolved=recipe,
-            method=shown_name(recipe["method"]),
+            method=str(recipe["method"]),
             sigma=float(recipe["sigma"]),
             seed=int(recipe["seed"]),
-            kind=shown_name(recipe["data"]["kind"]),
-            title=shown_name(about.title),
+            kind=str(recipe["data"]["kind"]),
+            title=about.title,
             k=about.shape[-1],
             runs={name: load_runs([path], name=name, partial=True)[0] for name in names},
             vote=None if vote is None else Tally.of(vote),
             seconds={str(name): float(value) for name, value in timing.items() if value is not None},
-            environment={shown_name(name): shown_name(value) for name, value in environment.items()},
-            certified_with={shown_name(name): shown_name(value) for name, value in certified_with.items()},
+            environment={str(name): str(value) for name, value in environment.items()},
+            certified_with={str(name): str(value) for name, value in certified_with.items()},
         )
     except ReportError:
         raise

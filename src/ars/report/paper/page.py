@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from ars.certification.bounds import Bound
+from ars.names import shown
 from ars.report.page import make_page
 from ars.report.paper import published
 from ars.report.paper.by_size import draw_by_size
@@ -17,6 +18,7 @@ from ars.report.paper.sheet import Sheet
 from ars.report.style import Look, Picture
 from ars.report.views import Leads, Member, View
 from ars.runs.paths import RECIPE
+from ars.untrusted import read_text
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ def make_results_page(lineups: Sequence[Lineup], sheets: Sequence[Sheet], figure
         summary=_summary(cells),
         sheets=sheets,
         figures=figures,
-        recipes=[(cell.name, anchor(cell), cell.recipe, (cell.path / RECIPE).read_text("utf-8")) for cell in cells],
+        recipes=[(cell.name, anchor(cell), cell.recipe, shown(read_text(cell.path / RECIPE))) for cell in cells],
     )
     return make_page(views, folder)
 
