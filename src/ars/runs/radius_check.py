@@ -164,7 +164,7 @@ def _exact_between(
 
 
 def _check_order(path: Path, records: Sequence[Record]) -> None:
-    """Refuse radii of a method of one's own that shrink while the probability grows; its noise is the same for all."""
+    """Refuse radii of your own method that shrink while the probability grows; its noise is the same for all."""
     made = [record.certificate for record in records if record.certificate.schedule.mode != "curve"]
     ordered = sorted((one.p_lower, one.radii["cohen"], one.index) for one in made if one.bound == "cohen")
     most = 0.0
