@@ -8,10 +8,14 @@ import pytest
 from ars.certification.settings import Schedule
 from ars.runs.records import ReportError
 from ars.runs.run import Inputs, load_runs, train_seconds, write_train_seconds
+from ars.runs.shards import Layout, Manifest
 
 from .conftest import DRAWS
 
 SEEN = (300, 0.5, 0.25)
+
+
+MANIFEST = Manifest(Layout(4), {}, "model").to_json()
 
 
 def load(*paths, **options):
@@ -147,6 +151,7 @@ def test_what_is_not_there_is_named_with_the_command_that_makes_it(make_run, tmp
         ("benchmark.json", '{"title": "x", "class_names": ["only"], "shape": [3, 6, 6]}', "1 classes"),
         ("benchmark.json", "{", "benchmark.json"),
         ("benchmark.json", '{"title": "x", "class_names": [], "shape": [Infinity, 6, 6]}', "benchmark.json"),
+        ("certify/test/settings.json", MANIFEST.replace('"images": []', '"images": [Infinity]'), "settings.json"),
         ("recipe.yaml", "{method: cohen, sigma: 1.0, seed: .inf, data: {kind: digits}}", "recipe.yaml"),
     ],
 )

@@ -17,7 +17,7 @@ def test_a_vote_comes_back_as_it_was(tmp_path):
     "changes",
     [
         {"correct": 301}, {"correct": -1}, {"images": float("inf")}, {"images": True}, {"draws": 0}, {"draws": "100"},
-        {"seconds": "x"}, {"looks": 3}, {"looks": ["a"]},
+        {"seconds": "x"}, {"looks": 3}, {"looks": ["a"]}, {"looks": [float("inf")]},
     ],
     ids=str,
 )  # fmt: skip

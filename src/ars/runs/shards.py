@@ -17,7 +17,7 @@ from typing import Any, Self
 from ars.atomic import write_new, write_whole
 from ars.runs.paths import MAIN, PACKED
 from ars.runs.records import Record, RecordError, read_records
-from ars.runs.test_images import OTHER_ORDER, ImageStats, Judged, difference
+from ars.runs.test_images import OTHER_ORDER, ImageStats, Judged, difference, read_stats
 from ars.untrusted import parse_json, read_lines, read_text
 
 SETTINGS = "settings.json"
@@ -101,7 +101,7 @@ class Manifest:
     def from_json(cls, text: str) -> Self:
         """Read settings.json; a missing or unknown field is an error."""
         raw = parse_json(text)
-        raw["images"] = tuple(float(number) for number in raw.get("images", ()))
+        raw["images"] = read_stats(raw.get("images", ()))
         raw["layout"] = Layout(**raw["layout"])
         raw["judged"] = Judged(**raw["judged"]) if "judged" in raw else None
         manifest = cls(**raw)

@@ -1,14 +1,16 @@
 """The test images behind records: how many of how many classes, their statistics, their files; loads no torch."""
 
 import json
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from ars.atomic import write_new
 from ars.runs.paths import FILES
 from ars.runs.records import RecordError
+from ars.theory.rounding import as_number
 from ars.untrusted import parse_json, read_text
 
 
@@ -41,6 +43,14 @@ SAME = 1 / 255  # far above the change of an image's mean by another version of 
 OTHER_ORDER = "the test images in another order, as an earlier version took the files of a folder by name"
 
 ImageStats = tuple[float, ...]
+
+
+def read_stats(values: Iterable[Any]) -> ImageStats:
+    """Statistics from a file; they must be finite."""
+    stats = tuple(as_number("statistics of images", value) for value in values)
+    if not all(map(math.isfinite, stats)):
+        raise ValueError(f"statistics of images must be finite, got {stats}")
+    return stats
 
 
 def difference(old: ImageStats, new: ImageStats) -> str | None:

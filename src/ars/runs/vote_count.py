@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ars.runs.paths import BEGUN_VOTE, VOTE
-from ars.runs.test_images import ImageStats
+from ars.runs.test_images import ImageStats, read_stats
 from ars.theory.rounding import as_number, as_whole
 from ars.untrusted import parse_json, read_text
 
@@ -52,7 +52,7 @@ class Tally:
             seconds=as_number("seconds", content["seconds"]),
             precision=str(content["precision"]),
             model=str(content["model"]),
-            looks=tuple(as_number("looks", number) for number in content.get("looks", ())),
+            looks=read_stats(content.get("looks", ())),
             order=str(content.get("order", "")),
         )
 
